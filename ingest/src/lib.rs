@@ -1,0 +1,15 @@
+//! Getting clicks in: from a redirect's answer to durable bytes and out again as an ordered stream, and from
+//! edge log files to normalised requests.
+//!
+//! ```text
+//! redirect ──append──► journal ──(embedded: is the stream)──► stream::Partition ──► processor
+//! edge log file ──► edge::Reader ──► edge::EdgeRequest or edge::Reject          ──► processor
+//! ```
+//!
+//! * [`journal`]: a redirect worker's own durable log (design §4.2)
+//! * [`stream`]: the ordered, partitioned log that processors read (design §4.3)
+//! * [`edge`]: edge logs, one file a format
+//! * [`ports`]: what the link store does for the pipeline, as traits
+
+pub mod ports;
+pub mod stream;

@@ -1,0 +1,108 @@
+//! What the pipeline asks of the link store, as traits: the registry of journals, the directory of links,
+//! the keys of visitors. Crate `redirect` implements them on SQLite.
+
+use std::error::Error;
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use schemas::visitor::VisitorKey;
+use schemas::{JournalId, LinkHistory, UtcMicros};
+
+/// The link store didn't do what it was asked; whoever asked tries again later.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing}: {source}")]
+pub struct PortError {
+    /// What was being done, as in "reading the registry".
+    pub doing: &'static str,
+    /// Why it failed.
+    #[source]
+    pub source: Box<dyn Error + Send + Sync>,
+}
+
+/// Where a journal stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalState {
+    /// In use, or waiting for an owner to drain it.
+    Open,
+    /// The lake holds its last frame; no more will come.
+    Closed,
+    /// Given up: what it still holds is late when it returns.
+    Retired,
+}
+
+impl JournalState {
+    /// The word that is stored and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Retired => "retired",
+        }
+    }
+}
+
+/// A journal as registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisteredJournal {
+    /// Its identity.
+    pub id: JournalId,
+    /// The node that writes it.
+    pub node: String,
+    /// Its first mark: no event of it is before this.
+    pub registered_at: UtcMicros,
+    /// Where it stands.
+    pub state: JournalState,
+    /// The last mark whose commit has landed; `registered_at` at first.
+    pub through: UtcMicros,
+    /// Frames below this position are in the lake: the journal may be trimmed behind it.
+    pub committed: u64,
+}
+
+/// How far the lake is with one journal, as a commit has just made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Landed {
+    /// The journal.
+    pub id: JournalId,
+    /// Its last mark whose commit has landed.
+    pub through: UtcMicros,
+    /// Its first frame that the lake doesn't hold yet.
+    pub committed: u64,
+}
+
+/// The registry of journals, and the progress that follows from it (design §4.2, §4.4).
+#[async_trait]
+pub trait Registry: Send + Sync + Debug {
+    /// Registers a journal before its node's first answer, or finds it registered. Returns its first mark:
+    /// the later of `now` and the published `complete_through`. One transaction with [`Registry::publish`].
+    async fn register(&self, id: JournalId, node: &str, now: UtcMicros) -> Result<UtcMicros, PortError>;
+
+    /// All journals ever registered, oldest first.
+    async fn journals(&self) -> Result<Vec<RegisteredJournal>, PortError>;
+
+    /// Stores how far the lake is, and publishes `complete_through`: the minimum of `through` over all open
+    /// journals, `now` when there is none. Never goes back. Returns the published value.
+    ///
+    /// The registry is read and the value written in one transaction.
+    async fn publish(&self, landed: &[Landed], now: UtcMicros) -> Result<UtcMicros, PortError>;
+
+    /// Marks a journal closed (the lake holds its last frame) or retired (its retirement has landed in the lake).
+    async fn set_state(&self, id: JournalId, state: JournalState) -> Result<(), PortError>;
+
+    /// The published `complete_through`; `now` when no journal is open.
+    async fn complete_through(&self, now: UtcMicros) -> Result<UtcMicros, PortError>;
+}
+
+/// The directory of links, for records that name a link by domain and code.
+#[async_trait]
+pub trait LinkDirectory: Send + Sync + Debug {
+    /// For each `(domain, code)` the link and its revisions, in order; `None` where there is none. An empty domain
+    /// stands for the first of the configured domains, and if that has no such code, for any that has.
+    async fn histories(&self, keys: &[(String, String)]) -> Result<Vec<Option<LinkHistory>>, PortError>;
+}
+
+/// The keys of visitors (design §4.9): one a UTC day, shared by all nodes, destroyed when no longer needed.
+#[async_trait]
+pub trait VisitorKeys: Send + Sync + Debug {
+    /// The key of `day` (days since 1970, UTC), made if there is none.
+    async fn key_of(&self, day: i32) -> Result<VisitorKey, PortError>;
+}

@@ -1,0 +1,372 @@
+//! A row of table `clicks` (interface §6), and the builder that turns rows into Arrow batches.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{
+    ArrayRef, BinaryBuilder, Float64Builder, Int32Builder, Int64Builder, RecordBatch, StringBuilder,
+    TimestampMicrosecondBuilder,
+};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::error::ArrowError;
+
+use crate::class::{Class, Device, Method, Source};
+use crate::ids::{ClickId, LinkId};
+use crate::time::UtcMicros;
+
+/// What is known of a user agent, shared by all clicks of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentInfo {
+    /// Sort of device.
+    pub device: Device,
+    /// Browser family, if known.
+    pub browser: Option<Arc<str>>,
+    /// Its version, `major.minor…` as far as known.
+    pub browser_version: Option<Arc<str>>,
+    /// Operating system, if known.
+    pub os: Option<Arc<str>>,
+    /// Its version.
+    pub os_version: Option<Arc<str>>,
+}
+
+/// The judgement of who made a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What sort of client.
+    pub class: Class,
+    /// Platform or bot name; `None` for people.
+    pub agent: Option<Arc<str>>,
+    /// The rule that decided.
+    pub reason: Arc<str>,
+    /// Version of the rules.
+    pub rules_version: i32,
+}
+
+/// Campaign parameters of a click.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Utm {
+    /// `utm_source`
+    pub source: Option<Arc<str>>,
+    /// `utm_medium`
+    pub medium: Option<Arc<str>>,
+    /// `utm_campaign`
+    pub campaign: Option<Arc<str>>,
+    /// `utm_term`
+    pub term: Option<Arc<str>>,
+    /// `utm_content`
+    pub content: Option<Arc<str>>,
+}
+
+/// One row of `clicks`. Texts that repeat are shared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Click {
+    /// Identity of the request; unique in the table.
+    pub click_id: ClickId,
+    /// When the request was answered.
+    pub event_time: UtcMicros,
+    /// When the row was made.
+    pub ingest_time: UtcMicros,
+    /// The tenant.
+    pub workspace: Arc<str>,
+    /// The link; `None` for a code that the link store lacks.
+    pub link_id: Option<LinkId>,
+    /// Host name; empty when the log has none.
+    pub domain: Arc<str>,
+    /// The code.
+    pub code: Arc<str>,
+    /// The link's revision in force at `event_time`.
+    pub revision: Option<i32>,
+    /// Where it led.
+    pub destination: Option<Arc<str>>,
+    /// Where the record came from.
+    pub source: Source,
+    /// Who made the request.
+    pub verdict: Verdict,
+    /// `None` where the log has none.
+    pub method: Option<Method>,
+    /// The answer's status.
+    pub status: i32,
+    /// ISO 3166 alpha-2, upper case.
+    pub country: Option<Arc<str>>,
+    /// Region within the country.
+    pub region: Option<Arc<str>>,
+    /// City.
+    pub city: Option<Arc<str>>,
+    /// What the user agent says of browser, system and device.
+    pub agent_info: Arc<AgentInfo>,
+    /// The import that brought the row; `None` for the stream.
+    pub import_id: Option<Arc<str>>,
+    /// Host of the referrer.
+    pub referrer: Option<Arc<str>>,
+    /// Campaign parameters.
+    pub utm: Utm,
+    /// First language the client asks for.
+    pub language: Option<Arc<str>>,
+    /// User agent in full.
+    pub user_agent: Option<Arc<str>>,
+    /// Address cut to /24 or /48.
+    pub client_net: Option<Arc<str>>,
+    /// Visitor of that UTC day.
+    pub visitor: Option<i64>,
+    /// 1 / probability that this row was kept.
+    pub weight: f64,
+}
+
+/// Arrow's type of every instant in the lake.
+pub fn timestamp() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+}
+
+/// The columns that a data file of `clicks` holds: all but the partition column `date`.
+pub static DATA_SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| Arc::new(Schema::new(data_fields())));
+
+/// All columns of `clicks`, `date` last.
+pub static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    let mut fields = data_fields();
+    fields.push(Field::new("date", DataType::Date32, false));
+    Arc::new(Schema::new(fields))
+});
+
+fn data_fields() -> Vec<Field> {
+    let text = |name: &str, nullable| Field::new(name, DataType::Utf8, nullable);
+    vec![
+        Field::new("click_id", DataType::Binary, false),
+        Field::new("event_time", timestamp(), false),
+        Field::new("ingest_time", timestamp(), false),
+        text("workspace", false),
+        text("link_id", true),
+        text("domain", false),
+        text("code", false),
+        Field::new("revision", DataType::Int32, true),
+        text("destination", true),
+        text("source", false),
+        text("class", false),
+        text("agent", true),
+        text("class_reason", false),
+        Field::new("rules_version", DataType::Int32, false),
+        text("method", true),
+        Field::new("status", DataType::Int32, false),
+        text("country", true),
+        text("region", true),
+        text("city", true),
+        text("device", false),
+        text("browser", true),
+        text("browser_version", true),
+        text("os", true),
+        text("os_version", true),
+        text("import_id", true),
+        text("referrer", true),
+        text("utm_source", true),
+        text("utm_medium", true),
+        text("utm_campaign", true),
+        text("utm_term", true),
+        text("utm_content", true),
+        text("language", true),
+        text("user_agent", true),
+        text("client_net", true),
+        Field::new("visitor", DataType::Int64, true),
+        Field::new("weight", DataType::Float64, false),
+    ]
+}
+
+/// How many text columns there are.
+const TEXTS: usize = 28;
+
+/// Collects rows into a batch of [`DATA_SCHEMA`].
+#[derive(Debug)]
+pub struct ClickBuilder {
+    click_id: BinaryBuilder,
+    event_time: TimestampMicrosecondBuilder,
+    ingest_time: TimestampMicrosecondBuilder,
+    revision: Int32Builder,
+    rules_version: Int32Builder,
+    status: Int32Builder,
+    visitor: Int64Builder,
+    weight: Float64Builder,
+    /// The text columns, in the schema's order.
+    texts: Vec<StringBuilder>,
+    link_id: String,
+}
+
+impl Default for ClickBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ClickBuilder {
+    /// An empty builder.
+    pub fn new() -> Self {
+        Self {
+            click_id: BinaryBuilder::new(),
+            event_time: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
+            ingest_time: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
+            revision: Int32Builder::new(),
+            rules_version: Int32Builder::new(),
+            status: Int32Builder::new(),
+            visitor: Int64Builder::new(),
+            weight: Float64Builder::new(),
+            texts: (0..TEXTS).map(|_| StringBuilder::new()).collect(),
+            link_id: String::new(),
+        }
+    }
+
+    /// Rows so far.
+    pub fn len(&self) -> usize {
+        arrow::array::ArrayBuilder::len(&self.weight)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a row.
+    pub fn push(&mut self, click: &Click) {
+        use std::fmt::Write as _;
+        self.link_id.clear();
+        if let Some(id) = click.link_id {
+            // writing into a String can't fail
+            let _ = write!(self.link_id, "{id}");
+        }
+        self.click_id.append_value(click.click_id.0);
+        self.event_time.append_value(click.event_time.0);
+        self.ingest_time.append_value(click.ingest_time.0);
+        self.revision.append_option(click.revision);
+        self.rules_version.append_value(click.verdict.rules_version);
+        self.status.append_value(click.status);
+        self.visitor.append_option(click.visitor);
+        self.weight.append_value(click.weight);
+        let info = &click.agent_info;
+        let utm = &click.utm;
+        let texts: [Option<&str>; TEXTS] = [
+            Some(&click.workspace),
+            click.link_id.is_some().then_some(self.link_id.as_str()),
+            Some(&click.domain),
+            Some(&click.code),
+            click.destination.as_deref(),
+            Some(click.source.as_str()),
+            Some(click.verdict.class.as_str()),
+            click.verdict.agent.as_deref(),
+            Some(&click.verdict.reason),
+            click.method.map(Method::as_str),
+            click.country.as_deref(),
+            click.region.as_deref(),
+            click.city.as_deref(),
+            Some(info.device.as_str()),
+            info.browser.as_deref(),
+            info.browser_version.as_deref(),
+            info.os.as_deref(),
+            info.os_version.as_deref(),
+            click.import_id.as_deref(),
+            click.referrer.as_deref(),
+            utm.source.as_deref(),
+            utm.medium.as_deref(),
+            utm.campaign.as_deref(),
+            utm.term.as_deref(),
+            utm.content.as_deref(),
+            click.language.as_deref(),
+            click.user_agent.as_deref(),
+            click.client_net.as_deref(),
+        ];
+        for (builder, text) in self.texts.iter_mut().zip(texts) {
+            builder.append_option(text);
+        }
+    }
+
+    /// The rows as a batch; the builder is empty afterwards.
+    ///
+    /// # Errors
+    /// When a column doesn't fit the schema: a fault of this file.
+    pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
+        let mut texts = self.texts.iter_mut();
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(DATA_SCHEMA.fields().len());
+        for field in DATA_SCHEMA.fields() {
+            columns.push(match field.name().as_str() {
+                "click_id" => Arc::new(self.click_id.finish()),
+                "event_time" => Arc::new(self.event_time.finish()),
+                "ingest_time" => Arc::new(self.ingest_time.finish()),
+                "revision" => Arc::new(self.revision.finish()),
+                "rules_version" => Arc::new(self.rules_version.finish()),
+                "status" => Arc::new(self.status.finish()),
+                "visitor" => Arc::new(self.visitor.finish()),
+                "weight" => Arc::new(self.weight.finish()),
+                _ => match texts.next() {
+                    Some(text) => Arc::new(text.finish()),
+                    None => return Err(ArrowError::SchemaError(format!("no values for {}", field.name()))),
+                },
+            });
+        }
+        RecordBatch::try_new(Arc::clone(&DATA_SCHEMA), columns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Array, AsArray};
+
+    #[test]
+    fn a_row_comes_out_under_its_columns_names() {
+        let text = |t: &str| Some(Arc::<str>::from(t));
+        let click = Click {
+            click_id: ClickId([3; 16]),
+            event_time: UtcMicros(1),
+            ingest_time: UtcMicros(2),
+            workspace: "w".into(),
+            link_id: None,
+            domain: "d".into(),
+            code: "c".into(),
+            revision: None,
+            destination: text("dest"),
+            source: Source::Edge,
+            verdict: Verdict { class: Class::Human, agent: None, reason: "r".into(), rules_version: 1 },
+            method: None,
+            status: 302,
+            country: text("NL"),
+            region: None,
+            city: None,
+            agent_info: Arc::new(AgentInfo {
+                device: Device::Mobile,
+                browser: text("Firefox"),
+                browser_version: None,
+                os: None,
+                os_version: text("17"),
+            }),
+            import_id: text("i"),
+            referrer: None,
+            utm: Utm { content: text("uc"), ..Utm::default() },
+            language: None,
+            user_agent: text("ua"),
+            client_net: text("203.0.113.0/24"),
+            visitor: Some(-1),
+            weight: 1.0,
+        };
+        let mut builder = ClickBuilder::new();
+        builder.push(&click);
+        assert_eq!(builder.len(), 1);
+        let batch = builder.finish().unwrap();
+        assert!(builder.is_empty());
+        for (column, value) in [
+            ("workspace", "w"),
+            ("domain", "d"),
+            ("code", "c"),
+            ("destination", "dest"),
+            ("source", "edge"),
+            ("class", "human"),
+            ("class_reason", "r"),
+            ("country", "NL"),
+            ("device", "mobile"),
+            ("browser", "Firefox"),
+            ("os_version", "17"),
+            ("import_id", "i"),
+            ("utm_content", "uc"),
+            ("user_agent", "ua"),
+            ("client_net", "203.0.113.0/24"),
+        ] {
+            assert_eq!(batch.column_by_name(column).unwrap().as_string::<i32>().value(0), value, "{column}");
+        }
+        for column in ["link_id", "agent", "method", "region", "browser_version", "referrer", "language"] {
+            assert!(batch.column_by_name(column).unwrap().is_null(0), "{column}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Identities: of one request, of a link, of a journal.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+use xxhash_rust::xxh3::Xxh3;
+
+/// Identity of one request. Two records with one id are one click (design §4.1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClickId(pub [u8; 16]);
+
+impl ClickId {
+    /// The id of a request that an edge has named: a 128-bit hash of (provider, line key, code).
+    ///
+    /// The domain is no part of it: some logs don't have one. Each part is hashed with its length, so
+    /// that no two triples share their bytes.
+    pub fn from_edge(provider: &str, line_key: &[u8], code: &str) -> Self {
+        let mut hash = Xxh3::new();
+        for part in [provider.as_bytes(), line_key, code.as_bytes()] {
+            hash.update(&(part.len() as u32).to_le_bytes());
+            hash.update(part);
+        }
+        Self(hash.digest128().to_be_bytes())
+    }
+
+    /// A fresh id (UUIDv7) for a request that no edge has named.
+    pub fn unique() -> Self {
+        Self(*Uuid::now_v7().as_bytes())
+    }
+
+    /// The id as a number, for sets and hashing.
+    pub fn as_u128(self) -> u128 {
+        u128::from_be_bytes(self.0)
+    }
+}
+
+impl From<u128> for ClickId {
+    fn from(number: u128) -> Self {
+        Self(number.to_be_bytes())
+    }
+}
+
+impl fmt::Display for ClickId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.as_u128())
+    }
+}
+
+impl fmt::Debug for ClickId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClickId({self})")
+    }
+}
+
+/// The immutable identity of a link; people see `(domain, code)` instead.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LinkId(pub Uuid);
+
+impl LinkId {
+    /// A new identity, ordered by the time it was made.
+    pub fn new() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
+
+impl Default for LinkId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Display for LinkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for LinkId {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+/// The identity of one journal: a redirect worker's durable log. A new one is a new generation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JournalId(pub Uuid);
+
+impl JournalId {
+    /// A new journal's identity.
+    pub fn new() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
+
+impl Default for JournalId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Display for JournalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for JournalId {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edge_id_depends_on_each_part_and_on_where_parts_end() {
+        let id = ClickId::from_edge("nginx", b"abc", "k");
+        assert_eq!(id, ClickId::from_edge("nginx", b"abc", "k"));
+        assert_ne!(id, ClickId::from_edge("fastly", b"abc", "k"));
+        assert_ne!(id, ClickId::from_edge("nginx", b"abd", "k"));
+        assert_ne!(id, ClickId::from_edge("nginx", b"ab", "ck"));
+    }
+
+    #[test]
+    fn the_edge_hash_never_changes_between_releases() {
+        // Ids are stored for good: another value would count every click of an old log again.
+        let id = ClickId::from_edge("nginx", b"0123456789abcdef0123456789abcdef", "k7Qp2");
+        assert_eq!(id.to_string(), "6511647e608539b080ebec7770a72e6a");
+    }
+}

@@ -1,0 +1,31 @@
+//! What crosses a border between Highwater's parts: the words of the field as types, the wire format of a
+//! click event, and the schemas of the lake's tables. Nothing here does I/O.
+//!
+//! ```text
+//! redirect ──ClickEvent (wire)──► journal ──► processor ──Click (click)──► lake (tables) ──► query
+//! ```
+//!
+//! * [`ids`]: identities (`ClickId`, `LinkId`, journal names)
+//! * [`time`]: instants as microseconds UTC, dates and hours
+//! * [`class`]: what sort of client a click was, and where its record came from
+//! * [`link`]: links, their revisions, tenants' principals
+//! * [`event`], [`wire`]: a click as the redirect saw it, and its bytes
+//! * [`click`]: a row of table `clicks` and its columns
+//! * [`tables`]: the other tables of the lake
+
+pub mod class;
+pub mod click;
+pub mod event;
+pub mod ids;
+pub mod link;
+pub mod tables;
+pub mod time;
+pub mod visitor;
+pub mod wire;
+
+pub use class::{Class, Device, Method, Source};
+pub use click::{Click, ClickBuilder};
+pub use event::ClickEvent;
+pub use ids::{ClickId, JournalId, LinkId};
+pub use link::{Analytics, Link, LinkHistory, LinkStatus, Principal, Revision, Scope};
+pub use time::UtcMicros;

@@ -1,0 +1,160 @@
+//! The lake's tables: names, columns, partitioning. `clicks` itself is in [`crate::click`].
+//!
+//! All instants are microseconds UTC, texts plain UTF-8, no nested types, so that any Delta or Parquet
+//! reader opens them.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+use crate::class::UnknownWord;
+use crate::class::vocabulary;
+use crate::click::{self, timestamp};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+vocabulary! {
+    /// A Delta table of the lake; the word is its folder under the lake's root and its name in SQL.
+    Table {
+        /// One row per request served.
+        Clicks = "clicks",
+        /// What can't be counted yet, or isn't of the hot path.
+        Arrivals = "arrivals",
+        /// Lines and records that could not be read, with their bytes. Rows expire after seven days.
+        Rejects = "rejects",
+        /// One row per edge log taken in, with its summary.
+        EdgeFiles = "edge_files",
+        /// Spans of time in which clicks are known to be missing.
+        Gaps = "gaps",
+    }
+}
+
+impl Table {
+    /// All columns, the partition column last.
+    pub fn schema(self) -> SchemaRef {
+        match self {
+            Self::Clicks => Arc::clone(&click::SCHEMA),
+            Self::Arrivals => Arc::clone(&ARRIVALS),
+            Self::Rejects => Arc::clone(&REJECTS),
+            Self::EdgeFiles => Arc::clone(&EDGE_FILES),
+            Self::Gaps => Arc::clone(&GAPS),
+        }
+    }
+
+    /// The partition columns.
+    pub fn partitioned_by(self) -> &'static [&'static str] {
+        match self {
+            Self::Clicks => &["date"],
+            _ => &[],
+        }
+    }
+
+    /// Columns whose least and greatest values are kept in the log, for skipping files.
+    pub fn stats_columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Clicks | Self::Arrivals => &["event_time", "workspace", "code", "link_id"],
+            Self::Rejects => &["at"],
+            Self::EdgeFiles => &["first", "last"],
+            Self::Gaps => &["start", "end"],
+        }
+    }
+}
+
+fn text(name: &str, nullable: bool) -> Field {
+    Field::new(name, DataType::Utf8, nullable)
+}
+
+fn instant(name: &str, nullable: bool) -> Field {
+    Field::new(name, timestamp(), nullable)
+}
+
+fn count(name: &str) -> Field {
+    Field::new(name, DataType::Int64, false)
+}
+
+/// `arrivals`: the columns of `clicks` without `date`, and
+/// `provider` (whose edge the record is of; empty for none), `arrived_at`.
+/// Column `source` says what a row will become: `edge` (the edge answered), `recovered` (an origin-class line;
+/// counted only if its event never comes), `origin` (a late event).
+static ARRIVALS: LazyLock<SchemaRef> = LazyLock::new(|| {
+    let mut fields: Vec<Field> = click::DATA_SCHEMA.fields().iter().map(|f| f.as_ref().clone()).collect();
+    fields.push(text("provider", false));
+    fields.push(instant("arrived_at", false));
+    Arc::new(Schema::new(fields))
+});
+
+/// `rejects`: what could not be read. `origin` names a file or a journal; `number` is the line (from 1) or the
+/// journal's position; `bytes` its first 4 KiB.
+static REJECTS: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(Schema::new(vec![
+        instant("at", false),
+        text("workspace", false),
+        text("import_id", true),
+        text("origin", false),
+        count("number"),
+        text("reason", false),
+        Field::new("bytes", DataType::Binary, false),
+    ]))
+});
+
+/// `edge_files`: the logs taken in. `summary` is the JSON of interface §5 as it stood when the file was done; the
+/// counts that may move as waiting lines settle are derived from `clicks` and `arrivals` by `import_id`.
+static EDGE_FILES: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(Schema::new(vec![
+        text("id", false),
+        text("workspace", false),
+        text("name", false),
+        text("format", false),
+        text("provider", false),
+        text("source_name", true),
+        text("sha256", false),
+        count("records"),
+        count("ignored"),
+        count("rejected"),
+        instant("first", true),
+        instant("last", true),
+        instant("imported_at", false),
+        text("summary", false),
+    ]))
+});
+
+/// `gaps`: from `start` to `end`, `lost` clicks are missing; `recovered` once edge logs have brought them back.
+static GAPS: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(Schema::new(vec![
+        text("workspace", true),
+        text("journal", false),
+        instant("start", false),
+        instant("end", false),
+        count("lost"),
+        text("reason", false),
+        instant("recorded_at", false),
+    ]))
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stats_and_partition_column_exists() {
+        for table in Table::ALL {
+            let schema = table.schema();
+            for column in table.stats_columns().iter().chain(table.partitioned_by()) {
+                assert!(schema.field_with_name(column).is_ok(), "{table}.{column}");
+            }
+        }
+    }
+
+    #[test]
+    fn clicks_columns_are_the_contract() {
+        let names: Vec<String> = Table::Clicks.schema().fields().iter().map(|f| f.name().clone()).collect();
+        assert_eq!(
+            names.join(" "),
+            "click_id event_time ingest_time workspace link_id domain code revision destination source class agent \
+             class_reason rules_version method status country region city device browser browser_version os \
+             os_version import_id referrer utm_source utm_medium utm_campaign utm_term utm_content language \
+             user_agent client_net visitor weight date"
+        );
+    }
+}

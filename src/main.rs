@@ -1,0 +1,2 @@
+//! Highwater.
+fn main() {}
