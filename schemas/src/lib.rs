@@ -9,12 +9,14 @@
 //! * [`time`]: instants as microseconds UTC, dates and hours
 //! * [`class`]: what sort of client a click was, and where its record came from
 //! * [`link`]: links, their revisions, tenants' principals
+//! * [`code`]: which code a path names
 //! * [`event`], [`wire`]: a click as the redirect saw it, and its bytes
 //! * [`click`]: a row of table `clicks` and its columns
 //! * [`tables`]: the other tables of the lake
 
 pub mod class;
 pub mod click;
+pub mod code;
 pub mod event;
 pub mod ids;
 pub mod link;
