@@ -1,0 +1,140 @@
+//! Workspaces, and the tokens that open them.
+
+use std::fmt;
+
+use rand::TryRngCore;
+use rand::rngs::OsRng;
+use schemas::link::DEFAULT_WORKSPACE;
+use schemas::{Principal, Scope, UtcMicros};
+use sha2::{Digest, Sha256};
+use sqlx::{Executor, Row as _};
+
+use super::db::{Db, Row};
+use super::error::{Doing, LinkError};
+use super::read::parsed;
+use super::{LinkStore, check};
+
+/// What every token begins with, so that people and secret scanners know one when they see it.
+const PREFIX: &str = "hw_";
+/// Random bytes of a token.
+const SECRET_BYTES: usize = 32;
+
+/// A token just made. It is shown once: the store keeps only its SHA-256.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// The token as a client sends it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl LinkStore {
+    /// Adds a workspace.
+    ///
+    /// # Errors
+    /// [`LinkError::Invalid`] when it can't be a name, [`LinkError::WorkspaceExists`], [`LinkError::Database`].
+    pub async fn add_workspace(&self, name: &str, now: UtcMicros) -> Result<(), LinkError> {
+        const SQL: &str = "INSERT INTO workspaces (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
+        const DOING: &str = "adding a workspace";
+        check::workspace(name).map_err(|message| LinkError::field("name", message))?;
+        let mut tx = self.pools.write().await.doing(DOING)?;
+        let added = sqlx::query(SQL).bind(name).bind(now.0).execute(&mut *tx).await.doing(DOING)?;
+        tx.commit().await.doing(DOING)?;
+        if added.rows_affected() == 0 { Err(LinkError::WorkspaceExists(name.to_owned())) } else { Ok(()) }
+    }
+
+    /// Checks that there is a workspace of this name.
+    ///
+    /// # Errors
+    /// [`LinkError::UnknownWorkspace`] when there is none, [`LinkError::Database`].
+    pub async fn require_workspace(&self, name: &str) -> Result<(), LinkError> {
+        match workspace_exists(&self.pools.reads, name).await? {
+            true => Ok(()),
+            false => Err(LinkError::UnknownWorkspace(name.to_owned())),
+        }
+    }
+
+    /// Makes a token for a workspace.
+    ///
+    /// # Errors
+    /// [`LinkError::UnknownWorkspace`], [`LinkError::Random`], [`LinkError::Database`].
+    pub async fn add_token(&self, workspace: &str, scope: Scope, now: UtcMicros) -> Result<Token, LinkError> {
+        self.insert_token(Some(workspace), scope, now).await
+    }
+
+    /// Makes an operator's token: it belongs to no workspace and sees all.
+    ///
+    /// # Errors
+    /// [`LinkError::Random`], [`LinkError::Database`].
+    pub async fn add_operator_token(&self, now: UtcMicros) -> Result<Token, LinkError> {
+        self.insert_token(None, Scope::Admin, now).await
+    }
+
+    async fn insert_token(&self, workspace: Option<&str>, scope: Scope, now: UtcMicros) -> Result<Token, LinkError> {
+        const SQL: &str = "INSERT INTO tokens (sha256, workspace, scope, created_at) VALUES ($1, $2, $3, $4)";
+        const DOING: &str = "adding a token";
+        let mut secret = [0; SECRET_BYTES];
+        OsRng.try_fill_bytes(&mut secret)?;
+        let token = Token(secret.iter().fold(PREFIX.to_owned(), |token, byte| format!("{token}{byte:02x}")));
+        let mut tx = self.pools.write().await.doing(DOING)?;
+        if let Some(name) = workspace
+            && !workspace_exists(&mut *tx, name).await?
+        {
+            return Err(LinkError::UnknownWorkspace(name.to_owned()));
+        }
+        sqlx::query(SQL)
+            .bind(digest(token.reveal()))
+            .bind(workspace)
+            .bind(scope.as_str())
+            .bind(now.0)
+            .execute(&mut *tx)
+            .await
+            .doing(DOING)?;
+        tx.commit().await.doing(DOING)?;
+        Ok(token)
+    }
+
+    /// Who comes with this token; `None` when it is none of ours.
+    ///
+    /// It is looked up by its hash, so the time this takes says nothing about how much of a guess was right.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] when the database fails.
+    pub async fn authenticate(&self, token: &str) -> Result<Option<Principal>, LinkError> {
+        const SQL: &str = "SELECT workspace, scope FROM tokens WHERE sha256 = $1";
+        const DOING: &str = "checking a token";
+        if !token.starts_with(PREFIX) || token.len() != PREFIX.len() + 2 * SECRET_BYTES {
+            return Ok(None);
+        }
+        let row = sqlx::query(SQL).bind(digest(token)).fetch_optional(&self.pools.reads).await.doing(DOING)?;
+        row.as_ref().map(principal).transpose().doing(DOING)
+    }
+}
+
+/// Whether there is a workspace of this name, in a transaction or out of one.
+pub(super) async fn workspace_exists<'e, E>(executor: E, name: &str) -> Result<bool, LinkError>
+where
+    E: Executor<'e, Database = Db>,
+{
+    if name == DEFAULT_WORKSPACE {
+        return Ok(true);
+    }
+    let row = sqlx::query("SELECT 1 FROM workspaces WHERE name = $1").bind(name).fetch_optional(executor).await;
+    row.map(|row| row.is_some()).doing("reading a workspace")
+}
+
+fn principal(row: &Row) -> Result<Principal, sqlx::Error> {
+    Ok(Principal { workspace: row.try_get("workspace")?, scope: parsed(row, "scope")? })
+}
+
+fn digest(token: &str) -> Vec<u8> {
+    Sha256::digest(token).to_vec()
+}

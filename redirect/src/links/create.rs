@@ -1,0 +1,157 @@
+//! Creating links.
+
+use rand::Rng;
+use rand::distr::Alphanumeric;
+use schemas::link::DEFAULT_WORKSPACE;
+use schemas::{Analytics, Link, LinkId, LinkStatus, UtcMicros};
+
+use super::access::workspace_exists;
+use super::change::insert_revision;
+use super::error::{Doing, FieldError, LinkError};
+use super::{Domains, LinkStore, check, short_url};
+
+/// Characters of a generated code: 62^7 codes, from a cryptographic source, so none can be guessed from others.
+const GENERATED_CHARS: usize = 7;
+/// How many generated codes may be taken before it is given up. At a billion links one in 3,500 is.
+const GENERATED_TRIES: usize = 8;
+
+/// A link to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLink {
+    /// The tenant it will belong to.
+    pub workspace: String,
+    /// Where it leads.
+    pub destination: String,
+    /// Its code; one is generated when `None`.
+    pub code: Option<String>,
+    /// One of the domains served; the first when `None`.
+    pub domain: Option<String>,
+    /// What it promises about its clicks.
+    pub analytics: Analytics,
+    /// A name for people.
+    pub title: Option<String>,
+    /// Free labels.
+    pub tags: Vec<String>,
+}
+
+impl NewLink {
+    /// A link of the default workspace to `destination`, `billed`, with a generated code.
+    pub fn to(destination: impl Into<String>) -> Self {
+        Self {
+            workspace: DEFAULT_WORKSPACE.to_owned(),
+            destination: destination.into(),
+            code: None,
+            domain: None,
+            analytics: Analytics::Billed,
+            title: None,
+            tags: Vec::new(),
+        }
+    }
+}
+
+impl LinkStore {
+    /// Makes a link.
+    ///
+    /// # Errors
+    /// [`LinkError::Invalid`] names every field at fault; [`LinkError::Taken`] when the code was ever given out, by
+    /// any tenant; [`LinkError::UnknownWorkspace`]; [`LinkError::Database`] when the database fails.
+    pub async fn create(&self, new: NewLink, now: UtcMicros) -> Result<Link, LinkError> {
+        let given = new.code.is_some();
+        let mut link = draft(new, &self.domains, now)?;
+        for _ in 0..GENERATED_TRIES {
+            if !given {
+                link.code = rand::rng().sample_iter(Alphanumeric).take(GENERATED_CHARS).map(char::from).collect();
+            }
+            if self.insert(&link).await? {
+                link.short_url = short_url(&link.domain, &link.code);
+                self.announce(&link.domain, &link.code);
+                return Ok(link);
+            }
+            if given {
+                break;
+            }
+        }
+        Err(LinkError::Taken { domain: link.domain, code: link.code })
+    }
+
+    /// Inserts the link with its first revision; false when the code is taken.
+    async fn insert(&self, link: &Link) -> Result<bool, LinkError> {
+        const SQL: &str = "INSERT INTO links (id, workspace, domain, code, destination, analytics, status, revision,
+                                              created_at, title, tags)
+                           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                           ON CONFLICT (domain, code) DO NOTHING";
+        const DOING: &str = "creating a link";
+        let mut tx = self.pools.write().await.doing(DOING)?;
+        if !workspace_exists(&mut *tx, &link.workspace).await? {
+            return Err(LinkError::UnknownWorkspace(link.workspace.clone()));
+        }
+        let inserted = sqlx::query(SQL)
+            .bind(link.id.to_string())
+            .bind(&link.workspace)
+            .bind(&link.domain)
+            .bind(&link.code)
+            .bind(&link.destination)
+            .bind(link.analytics.as_str())
+            .bind(link.status.as_str())
+            .bind(link.revision)
+            .bind(link.created_at.0)
+            .bind(&link.title)
+            .bind(tags_text(&link.tags))
+            .execute(&mut *tx)
+            .await
+            .doing(DOING)?;
+        if inserted.rows_affected() == 0 {
+            return Ok(false);
+        }
+        insert_revision(&mut tx, link, link.created_at).await?;
+        tx.commit().await.doing(DOING)?;
+        Ok(true)
+    }
+}
+
+/// Checks every field, so that whoever typed them is told of all that is wrong at once.
+fn draft(new: NewLink, domains: &Domains, now: UtcMicros) -> Result<Link, LinkError> {
+    let mut errors = Vec::new();
+    let mut wrong = |field: &str, message: String| errors.push(FieldError::new(field, message));
+    let destination = check::destination(&new.destination, domains)
+        .map_err(|message| wrong("destination", message))
+        .unwrap_or_default();
+    if let Some(Err(message)) = new.code.as_deref().map(check::code) {
+        wrong("code", message);
+    }
+    let domain = match new.domain.as_deref() {
+        None => domains.first(),
+        Some(given) => domains.resolve(given).unwrap_or_else(|| {
+            let served: Vec<&str> = domains.names().collect();
+            wrong("domain", format!("{given:?} is not served here; expected one of {}", served.join(", ")));
+            ""
+        }),
+    };
+    let title = new.title.as_deref().map(check::title).transpose();
+    let title = title.map_err(|message| wrong("title", message)).unwrap_or_default().flatten();
+    let tags = check::tags(&new.tags).map_err(|message| wrong("tags", message)).unwrap_or_default();
+    if !errors.is_empty() {
+        return Err(LinkError::Invalid(errors));
+    }
+    Ok(Link {
+        id: LinkId::new(),
+        workspace: new.workspace,
+        domain: domain.to_owned(),
+        code: new.code.unwrap_or_default(),
+        short_url: String::new(),
+        destination,
+        analytics: new.analytics,
+        status: LinkStatus::Active,
+        reason: None,
+        checked_at: None,
+        revision: 1,
+        created_at: now,
+        title,
+        tags,
+    })
+}
+
+/// Tags as stored: a JSON array.
+pub(super) fn tags_text(tags: &[String]) -> String {
+    serde_json::Value::from(tags).to_string()
+}

@@ -1,0 +1,199 @@
+//! The database behind the link store: the only place that knows which one it is. Another database is another
+//! `Db`, its own folder of migrations and its own [`Pools::open`]; the statements elsewhere are common SQL.
+//!
+//! SQLite in WAL mode: readers never wait for a writer, so a redirect's lookup doesn't either. Several processes may
+//! use one file. Every commit is synced (`synchronous = FULL`), since a power cut must neither bring a disabled link
+//! back nor take the registration of a journal that has already answered.
+
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::migrate::Migrator;
+use sqlx::pool::PoolOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection, Pool, Sqlite, Transaction};
+
+use super::error::{Doing, LinkError};
+
+/// The database in use.
+pub(super) type Db = Sqlite;
+/// A row of it.
+pub(super) type Row = sqlx::sqlite::SqliteRow;
+
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+
+/// How long a statement waits for another process's transaction.
+const BUSY: Duration = Duration::from_secs(5);
+/// How long a caller waits for a connection of ours.
+const ACQUIRE: Duration = Duration::from_secs(10);
+/// Connections for reading; each is a thread.
+const READERS: u32 = 4;
+/// How often opening is tried while other processes open the same new file.
+const OPEN_TRIES: u32 = 50;
+
+/// Connections to the database.
+#[derive(Debug)]
+pub(super) struct Pools {
+    /// For statements that only read.
+    pub(super) reads: Pool<Db>,
+    /// For transactions that write. One connection: within a process writers queue instead of polling for a lock.
+    writes: Pool<Db>,
+}
+
+impl Pools {
+    /// Opens the store at `location`, a path or `sqlite:` and a path; creates it, readable by its owner only, when it
+    /// doesn't exist, and brings its tables up to date.
+    pub(super) async fn open(location: &str) -> Result<Self, LinkError> {
+        let path = path_of(location)?;
+        create(&path).map_err(|error| LinkError::Location { location: location.to_owned(), why: error.to_string() })?;
+        let options = SqliteConnectOptions::new()
+            .filename(&path)
+            .busy_timeout(BUSY)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .foreign_keys(true)
+            // What is deleted is overwritten: a destroyed visitor key must not be left in a free page.
+            .pragma("secure_delete", "on");
+        migrate(location, &options).await?;
+
+        let pool = || {
+            PoolOptions::<Db>::new()
+                .acquire_timeout(ACQUIRE)
+                .idle_timeout(None)
+                .max_lifetime(None)
+                .test_before_acquire(false)
+        };
+        let reading = options.clone().pragma("query_only", "on");
+        let reads = pool().max_connections(READERS).connect_lazy_with(reading);
+        let writes = pool().max_connections(1).connect_lazy_with(options);
+        Ok(Self { reads, writes })
+    }
+
+    /// Begins a transaction that holds the write lock from its first statement on, so that what it reads stays
+    /// true until it commits.
+    pub(super) async fn write(&self) -> Result<Transaction<'static, Db>, sqlx::Error> {
+        self.writes.begin_with("BEGIN IMMEDIATE").await
+    }
+
+    /// Makes sure that what has been deleted is left in no file of the database, as far as no reader needs it now.
+    pub(super) async fn forget(&self) -> Result<(), sqlx::Error> {
+        sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.writes).await.map(drop)
+    }
+}
+
+fn path_of(location: &str) -> Result<PathBuf, LinkError> {
+    let wrong = |why: &str| Err(LinkError::Location { location: location.to_owned(), why: why.to_owned() });
+    let path = location.strip_prefix("sqlite://").or_else(|| location.strip_prefix("sqlite:")).unwrap_or(location);
+    if path.contains("://") {
+        return wrong("only SQLite is supported so far; expected the path of a file, or \"sqlite:\" and a path");
+    }
+    if path.is_empty() || path == ":memory:" {
+        return wrong("expected the path of a file, or \"sqlite:\" and a path");
+    }
+    Ok(PathBuf::from(path))
+}
+
+/// Creates the file when it is missing. An empty file is an empty database, and SQLite gives its other files the
+/// permissions of this one.
+fn create(path: &Path) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Runs what is missing of the migrations, in one transaction, so that of several processes one does it and none
+/// sees half of it.
+async fn migrate(location: &str, options: &SqliteConnectOptions) -> Result<(), LinkError> {
+    let mut tries = 0;
+    let mut connection = loop {
+        match options.connect().await {
+            // Two processes turning one new file to WAL mode: SQLite answers "busy" at once, whatever the timeout.
+            Err(sqlx::Error::Database(error)) if tries < OPEN_TRIES && is_busy(error.as_ref()) => {
+                tries += 1;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            other => break other.doing("opening the link store")?,
+        }
+    };
+    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await.doing("preparing the link store")?;
+    // `run` does the same, but its future can't be sent to another thread when it is given a connection.
+    MIGRATIONS
+        .run_direct(None, &mut *tx, false)
+        .await
+        .map_err(|source| LinkError::Schema { location: location.to_owned(), source })?;
+    tx.commit().await.doing("preparing the link store")?;
+    connection.close().await.doing("preparing the link store")
+}
+
+fn is_busy(error: &dyn sqlx::error::DatabaseError) -> bool {
+    // The low byte of an extended result code is the code itself; 5 is SQLITE_BUSY.
+    error.code().and_then(|code| code.parse::<i32>().ok()).is_some_and(|code| code & 0xff == 5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_is_a_path() {
+        for location in ["d/links.db", "sqlite:d/links.db", "sqlite://d/links.db"] {
+            assert_eq!(path_of(location).unwrap(), Path::new("d/links.db"));
+        }
+        for location in ["", "sqlite:", ":memory:", "postgres://localhost/links"] {
+            assert!(matches!(path_of(location), Err(LinkError::Location { .. })), "{location:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_place_that_cannot_be_written_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let location = dir.path().join("missing/links.db");
+        let error = Pools::open(location.to_str().unwrap()).await.unwrap_err();
+        assert!(error.to_string().contains("missing/links.db"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_file_of_something_else_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("links.db");
+        std::fs::write(&path, "no database, just a line of text that is long enough to be one\n".repeat(99)).unwrap();
+        let error = Pools::open(path.to_str().unwrap()).await.unwrap_err();
+        assert!(matches!(error, LinkError::Database { .. }), "{error}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn many_may_open_one_new_file_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let location = dir.path().join("links.db").to_str().unwrap().to_owned();
+        let opening = (0..16).map(|_| {
+            let location = location.clone();
+            tokio::spawn(async move { Pools::open(&location).await })
+        });
+        for opened in futures::future::join_all(opening).await {
+            opened.unwrap().unwrap();
+        }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn only_the_owner_can_read_the_files() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let pools = Pools::open(dir.path().join("links.db").to_str().unwrap()).await.unwrap();
+        let mut tx = pools.write().await.unwrap();
+        sqlx::query("INSERT INTO workspaces (name, created_at) VALUES ('w', 0)").execute(&mut *tx).await.unwrap();
+        tx.commit().await.unwrap();
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            let entry = entry.unwrap();
+            let mode = entry.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{:?} has mode {mode:o}", entry.path());
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The directory of links for records that name them by domain and code: edge log lines, imported events.
+
+use std::collections::{HashMap, HashSet};
+
+use async_trait::async_trait;
+use ingest::ports::{LinkDirectory, PortError};
+use schemas::{LinkHistory, LinkId, Revision, UtcMicros};
+use sqlx::{QueryBuilder, Row as _};
+
+use super::LinkStore;
+use super::db::{Db, Row};
+use super::error::{Doing, LinkError, port_error};
+use super::read::{parsed, stored_domain};
+
+/// Keys per statement, well below what a database takes as parameters.
+const CHUNK: usize = 500;
+const DOING: &str = "reading the directory of links";
+
+/// A link without its revisions.
+#[derive(Clone)]
+struct Found {
+    id: LinkId,
+    workspace: String,
+    domain: String,
+    code: String,
+}
+
+#[async_trait]
+impl LinkDirectory for LinkStore {
+    async fn histories(&self, keys: &[(String, String)]) -> Result<Vec<Option<LinkHistory>>, PortError> {
+        self.read_histories(keys).await.map_err(port_error(DOING))
+    }
+}
+
+impl LinkStore {
+    async fn read_histories(&self, keys: &[(String, String)]) -> Result<Vec<Option<LinkHistory>>, LinkError> {
+        let wanted: Vec<(String, &str)> = keys
+            .iter()
+            .map(|(domain, code)| match domain.as_str() {
+                "" => (self.domains.first().to_owned(), code.as_str()),
+                domain => (stored_domain(domain, &self.domains), code.as_str()),
+            })
+            .collect();
+        let exact = self.by_domain_and_code(&wanted).await?;
+        let homeless =
+            keys.iter().zip(&wanted).filter(|((domain, _), key)| domain.is_empty() && !exact.contains_key(*key));
+        let anywhere = self.by_code(&homeless.map(|(_, (_, code))| *code).collect()).await?;
+
+        let found: Vec<Option<Found>> = keys
+            .iter()
+            .zip(&wanted)
+            .map(|((domain, code), key)| {
+                let elsewhere = || anywhere.get(code.as_str()).filter(|_| domain.is_empty());
+                exact.get(key).or_else(elsewhere).cloned()
+            })
+            .collect();
+        let revisions = self.revisions(&found.iter().flatten().map(|link| link.id).collect()).await?;
+        let history = |link: Found| {
+            let revisions = revisions.get(&link.id)?.clone();
+            let Found { id: link_id, workspace, domain, code } = link;
+            Some(LinkHistory { link_id, workspace, domain, code, revisions })
+        };
+        Ok(found.into_iter().map(|link| link.and_then(history)).collect())
+    }
+
+    async fn by_domain_and_code<'k>(
+        &self,
+        keys: &[(String, &'k str)],
+    ) -> Result<HashMap<(String, &'k str), Found>, LinkError> {
+        let distinct: Vec<&(String, &str)> = keys.iter().collect::<HashSet<_>>().into_iter().collect();
+        let mut found = HashMap::new();
+        for chunk in distinct.chunks(CHUNK) {
+            let mut query =
+                QueryBuilder::<Db>::new("SELECT id, workspace, domain, code FROM links WHERE (domain, code) IN (");
+            query.push_values(chunk, |mut row, (domain, code)| {
+                row.push_bind(domain).push_bind(code);
+            });
+            query.push(")");
+            for row in query.build().fetch_all(&self.pools.reads).await.doing(DOING)? {
+                let link = read_found(&row).doing(DOING)?;
+                // The key's own text, so that the map borrows from the caller.
+                if let Some(key) = chunk.iter().find(|(domain, code)| *domain == link.domain && *code == link.code) {
+                    found.insert((key.0.clone(), key.1), link);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// For each code the oldest link that has it, whatever its domain.
+    async fn by_code(&self, codes: &HashSet<&str>) -> Result<HashMap<String, Found>, LinkError> {
+        let distinct: Vec<&&str> = codes.iter().collect();
+        let mut found = HashMap::new();
+        for chunk in distinct.chunks(CHUNK) {
+            let mut query = QueryBuilder::<Db>::new("SELECT id, workspace, domain, code FROM links WHERE code IN (");
+            let mut list = query.separated(", ");
+            for code in chunk {
+                list.push_bind(**code);
+            }
+            query.push(") ORDER BY created_at, id");
+            for row in query.build().fetch_all(&self.pools.reads).await.doing(DOING)? {
+                let link = read_found(&row).doing(DOING)?;
+                found.entry(link.code.clone()).or_insert(link);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn revisions(&self, links: &HashSet<LinkId>) -> Result<HashMap<LinkId, Vec<Revision>>, LinkError> {
+        let distinct: Vec<&LinkId> = links.iter().collect();
+        let mut found: HashMap<LinkId, Vec<Revision>> = HashMap::with_capacity(distinct.len());
+        for chunk in distinct.chunks(CHUNK) {
+            let mut query = QueryBuilder::<Db>::new(
+                "SELECT link_id, revision, effective_at, destination, analytics, status FROM link_revisions \
+                 WHERE link_id IN (",
+            );
+            let mut list = query.separated(", ");
+            for id in chunk {
+                list.push_bind(id.to_string());
+            }
+            query.push(") ORDER BY link_id, revision");
+            for row in query.build().fetch_all(&self.pools.reads).await.doing(DOING)? {
+                let (id, revision) = read_revision(&row).doing(DOING)?;
+                found.entry(id).or_default().push(revision);
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn read_found(row: &Row) -> Result<Found, sqlx::Error> {
+    Ok(Found {
+        id: parsed(row, "id")?,
+        workspace: row.try_get("workspace")?,
+        domain: row.try_get("domain")?,
+        code: row.try_get("code")?,
+    })
+}
+
+fn read_revision(row: &Row) -> Result<(LinkId, Revision), sqlx::Error> {
+    let revision = Revision {
+        revision: row.try_get("revision")?,
+        effective_at: UtcMicros(row.try_get("effective_at")?),
+        destination: row.try_get("destination")?,
+        analytics: parsed(row, "analytics")?,
+        status: parsed(row, "status")?,
+    };
+    Ok((parsed(row, "link_id")?, revision))
+}

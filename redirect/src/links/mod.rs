@@ -1,0 +1,119 @@
+//! The link store: links and their revisions, workspaces and tokens, and what the pipeline keeps beside them (the
+//! registry of journals, what is published from it, visitor keys). One SQLite file, used by several processes at once.
+//!
+//! ```text
+//! manage, CLI ──create/change──► LinkStore ──Changed──► caches of this process
+//! redirect    ──lookup─────────►    │
+//! ingest, processor ──ports────►    └── db (pools, migrations) ── SQLite
+//! ```
+//!
+//! Invariants:
+//! * `(domain, code)` is unique over all workspaces and for good: a deleted link stays as a tombstone.
+//! * Every change of a link is a row of `link_revisions`, written in the same transaction; `effective_at` never goes
+//!   back within a link.
+//! * `complete_through` and `final_through` never go back, and no open journal's mark is before `complete_through`
+//!   ([`registry`]).
+//! * Of a token only the SHA-256 is kept.
+//!
+//! Failure: every call returns [`LinkError`]; nothing is half done, since each is one transaction. While another
+//! process holds the write lock a writer waits, for seconds at most; readers never wait.
+
+mod access;
+mod change;
+mod check;
+mod create;
+mod db;
+mod directory;
+mod domains;
+mod error;
+mod read;
+mod registry;
+mod visitor_keys;
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::broadcast;
+
+pub use access::Token;
+pub use change::{Change, Edit};
+pub use create::NewLink;
+pub use domains::{Domains, DomainsError, short_url};
+pub use error::{FieldError, LinkError};
+pub use read::{ListLinks, Page, Target, Which};
+
+/// How many changes a slow listener may be behind before it is told that it missed some.
+const CHANGES_KEPT: usize = 1_024;
+
+/// A link was created or changed through this process's store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Host name of the link.
+    pub domain: String,
+    /// Code of the link.
+    pub code: String,
+}
+
+/// The link store. Clones share one set of connections and one channel of changes.
+#[derive(Clone)]
+pub struct LinkStore {
+    pools: Arc<db::Pools>,
+    domains: Arc<Domains>,
+    changes: broadcast::Sender<Changed>,
+}
+
+impl LinkStore {
+    /// Opens the store at `location` (a path, or `sqlite:` and a path), creating it when there is none. `domains` are
+    /// the host names served.
+    ///
+    /// # Errors
+    /// [`LinkError::Location`] when the file can't be created, [`LinkError::Schema`] when a newer version has written
+    /// it, [`LinkError::Database`] when it can't be opened or is no database.
+    pub async fn open(location: &str, domains: Domains) -> Result<Self, LinkError> {
+        let pools = Arc::new(db::Pools::open(location).await?);
+        let (changes, _) = broadcast::channel(CHANGES_KEPT);
+        Ok(Self { pools, domains: Arc::new(domains), changes })
+    }
+
+    /// The host names served.
+    pub fn domains(&self) -> &Domains {
+        &self.domains
+    }
+
+    /// The changes made through this store and its clones from now on, each sent once it is committed. A receiver
+    /// that is told it lagged has missed some and must drop all that it caches. Changes made by other processes
+    /// don't appear: a cache's time to live bounds those.
+    pub fn changes(&self) -> broadcast::Receiver<Changed> {
+        self.changes.subscribe()
+    }
+
+    fn announce(&self, domain: &str, code: &str) {
+        // An error only says that nobody listens.
+        let _ = self.changes.send(Changed { domain: domain.to_owned(), code: code.to_owned() });
+    }
+}
+
+impl fmt::Debug for LinkStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkStore").field("domains", &self.domains).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// A store in a folder of its own.
+    pub(crate) async fn store() -> (tempfile::TempDir, LinkStore) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = reopened(&dir).await;
+        (dir, store)
+    }
+
+    /// Another handle on the store in `dir`, as another process has it.
+    pub(crate) async fn reopened(dir: &tempfile::TempDir) -> LinkStore {
+        let path = dir.path().join("links.db");
+        let domains = Domains::new(&["sho.rt", "second.example"]).unwrap();
+        LinkStore::open(path.to_str().unwrap(), domains).await.unwrap()
+    }
+}

@@ -1,0 +1,71 @@
+//! The keys of visitors (design §4.9): random, one a UTC day, the same for all nodes, destroyed when no longer needed.
+
+use async_trait::async_trait;
+use ingest::ports::{PortError, VisitorKeys};
+use rand::TryRngCore;
+use rand::rngs::OsRng;
+use schemas::UtcMicros;
+use schemas::visitor::VisitorKey;
+use sqlx::Executor;
+
+use super::LinkStore;
+use super::db::Db;
+use super::error::{Doing, LinkError, port_error};
+
+const DOING: &str = "reading a visitor key";
+
+#[async_trait]
+impl VisitorKeys for LinkStore {
+    async fn key_of(&self, day: i32) -> Result<VisitorKey, PortError> {
+        self.visitor_key(day, UtcMicros::now().day()).await.map_err(port_error(DOING))
+    }
+}
+
+impl LinkStore {
+    /// Destroys the keys of days before `before_day` (days since 1970, UTC) that were also made before it, and
+    /// returns how many. The visitors of those days can't be computed again; should a record of such a day come in
+    /// later, the day gets one new key, which is kept as long as if it were that of the day it was made on: so an
+    /// import of old logs keeps one key to its end.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] when the database fails.
+    pub async fn destroy_visitor_keys(&self, before_day: i32) -> Result<u64, LinkError> {
+        const SQL: &str = "DELETE FROM visitor_keys WHERE day < $1 AND made_on < $1";
+        const DOING: &str = "destroying visitor keys";
+        let mut tx = self.pools.write().await.doing(DOING)?;
+        let destroyed = sqlx::query(SQL).bind(before_day).execute(&mut *tx).await.doing(DOING)?.rows_affected();
+        tx.commit().await.doing(DOING)?;
+        if destroyed > 0 {
+            self.pools.forget().await.doing(DOING)?;
+        }
+        Ok(destroyed)
+    }
+
+    async fn visitor_key(&self, day: i32, today: i32) -> Result<VisitorKey, LinkError> {
+        const SQL: &str = "INSERT INTO visitor_keys (day, secret, made_on) VALUES ($1, $2, $3)";
+        if let Some(key) = read(&self.pools.reads, day).await? {
+            return Ok(key);
+        }
+        let mut tx = self.pools.write().await.doing(DOING)?;
+        // Another node may have made it meanwhile: whoever comes first decides.
+        if let Some(key) = read(&mut *tx, day).await? {
+            return Ok(key);
+        }
+        let mut secret = [0; 16];
+        OsRng.try_fill_bytes(&mut secret)?;
+        sqlx::query(SQL).bind(day).bind(&secret[..]).bind(today).execute(&mut *tx).await.doing(DOING)?;
+        tx.commit().await.doing(DOING)?;
+        Ok(VisitorKey(secret))
+    }
+}
+
+async fn read<'e, E: Executor<'e, Database = Db>>(executor: E, day: i32) -> Result<Option<VisitorKey>, LinkError> {
+    let secret = sqlx::query_scalar("SELECT secret FROM visitor_keys WHERE day = $1").bind(day);
+    let secret: Option<Vec<u8>> = secret.fetch_optional(executor).await.doing(DOING)?;
+    let key = |secret: Vec<u8>| secret.try_into().map(VisitorKey).map_err(|_| wrong_length());
+    secret.map(key).transpose().doing(DOING)
+}
+
+fn wrong_length() -> sqlx::Error {
+    sqlx::Error::Decode("a visitor key has 16 bytes".into())
+}
