@@ -1,0 +1,67 @@
+//! Making a table: its first log entry, put only if there is none, so that of two makers one finds the other's.
+
+use std::collections::HashMap;
+
+use deltalake::kernel::StructType;
+use deltalake::kernel::engine::arrow_conversion::TryIntoKernel as _;
+use deltalake::kernel::transaction::TransactionError;
+use deltalake::logstore::CommitOrBytes;
+use schemas::UtcMicros;
+use schemas::tables::Table;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::log::{CommitInfo, Line, Protocol, State, print};
+use super::place::Place;
+use super::replay;
+use super::{LakeError, LakeOptions};
+
+/// Makes the table of `place`, or finds that somebody just has.
+pub(super) async fn create(place: &Place, options: &LakeOptions) -> Result<State, LakeError> {
+    let bytes = first_entry(place.table, options).map_err(|e| place.corrupt(&Place::entry(0), e))?;
+    let put = place.log.write_commit_entry(0, CommitOrBytes::LogBytes(bytes.into()), Uuid::new_v4());
+    match tokio::time::timeout(place.deadline(), put).await {
+        Ok(Ok(()) | Err(TransactionError::VersionAlreadyExists(_))) => {}
+        Ok(Err(source)) => {
+            return Err(LakeError::Delta { table: place.table, doing: "making it", source: Box::new(source.into()) });
+        }
+        Err(_) => return Err(place.too_late("making it")),
+    }
+    let state = replay::load(place).await?;
+    state.ok_or_else(|| place.corrupt(&Place::entry(0), "the table was made and is gone"))
+}
+
+fn first_entry(table: Table, options: &LakeOptions) -> Result<Vec<u8>, String> {
+    let now = UtcMicros::now().0 / 1_000;
+    let schema: StructType = table.schema().as_ref().try_into_kernel().map_err(|e| format!("its columns: {e}"))?;
+    let schema = serde_json::to_string(&schema).map_err(|e| e.to_string())?;
+    let keep = format!("interval {} seconds", options.keep.as_secs());
+    let meta_data = json!({
+        "id": Uuid::new_v4().to_string(),
+        "name": table.as_str(),
+        "description": null,
+        "format": { "provider": "parquet", "options": {} },
+        "schemaString": schema,
+        "partitionColumns": table.partitioned_by(),
+        "configuration": {
+            "delta.checkpointInterval": options.checkpoint_every.to_string(),
+            "delta.dataSkippingStatsColumns": table.stats_columns().join(","),
+            "delta.deletedFileRetentionDuration": keep,
+            "delta.logRetentionDuration": keep,
+        },
+        "createdTime": now,
+    });
+    let info = CommitInfo {
+        timestamp: now,
+        operation: "CREATE TABLE".to_owned(),
+        operation_parameters: HashMap::new(),
+        engine_info: super::commit::ENGINE.to_owned(),
+        txn_id: None,
+    };
+    let lines = [
+        Line { commit_info: Some(info), ..Line::default() },
+        Line { protocol: Some(Protocol::OURS), ..Line::default() },
+        Line { meta_data: Some(meta_data), ..Line::default() },
+    ];
+    print(&lines).map_err(|e| e.to_string())
+}

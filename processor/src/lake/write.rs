@@ -1,0 +1,207 @@
+//! Writing data files: rows sorted and split, Parquet made in memory, put, and described for the log.
+
+use arrow::array::{AsArray, RecordBatch, UInt32Array};
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::TimestampMicrosecondType;
+use bytes::Bytes;
+use object_store::path::Path;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::SortingColumn;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+use schemas::UtcMicros;
+use schemas::tables::Table;
+use uuid::Uuid;
+
+use super::log::text_of_day;
+use super::stats::{self, Stats};
+use super::{LakeError, TableHandle};
+
+/// Rows of a row group: small enough to skip within a day's file, big enough to read fast.
+const ROW_GROUP_ROWS: usize = 128 * 1024;
+/// Rows of a page, the smallest part that a reader can skip.
+const PAGE_ROWS: usize = 20_000;
+
+/// A file that is written and synced, and part of no table until it is committed.
+#[derive(Clone, Debug)]
+pub struct NewFile {
+    pub(super) path: String,
+    pub(super) size: u64,
+    pub(super) date: Option<i32>,
+    pub(super) stats: String,
+    pub(super) written: UtcMicros,
+    rows: u64,
+}
+
+impl NewFile {
+    /// Its path within the table, once it is committed.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Its rows.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Its bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+/// How much time one file of `clicks` may span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// One UTC hour: until its day is final.
+    Hour,
+    /// One UTC day: afterwards.
+    Day,
+}
+
+/// A file before it is put.
+struct Encoded {
+    bytes: Bytes,
+    date: Option<i32>,
+    stats: String,
+    rows: u64,
+}
+
+impl TableHandle {
+    /// Writes `rows` (all columns of the table but `date`) as data files: of `clicks` one for each UTC hour, sorted by
+    /// (workspace, code, event_time); of any other table one, in the order given. No rows, no files.
+    ///
+    /// # Errors
+    /// As [`LakeError`] says; nothing is part of the table.
+    pub async fn write(&self, rows: &RecordBatch) -> Result<Vec<NewFile>, LakeError> {
+        self.write_spanning(std::slice::from_ref(rows), Span::Hour).await
+    }
+
+    /// As [`TableHandle::write`], of several batches, with files of `clicks` that span an hour or a whole day.
+    ///
+    /// # Errors
+    /// As [`LakeError`] says; nothing is part of the table.
+    pub async fn write_spanning(&self, rows: &[RecordBatch], span: Span) -> Result<Vec<NewFile>, LakeError> {
+        let (table, rows) = (self.table(), rows.to_vec());
+        let failed = |source| LakeError::Rows { table, doing: "encoding rows", source };
+        let encoded = tokio::task::spawn_blocking(move || encode(table, &rows, span))
+            .await
+            .map_err(|e| failed(ParquetError::External(Box::new(e))))?
+            .map_err(failed)?;
+        let mut files = Vec::with_capacity(encoded.len());
+        for file in encoded {
+            files.push(self.put(file).await?);
+        }
+        Ok(files)
+    }
+
+    async fn put(&self, file: Encoded) -> Result<NewFile, LakeError> {
+        let name = format!("{}.parquet", Uuid::now_v7());
+        let path = match file.date {
+            Some(day) => format!("date={}/{name}", text_of_day(day)),
+            None => name,
+        };
+        let (size, written) = (file.bytes.len() as u64, UtcMicros::now());
+        self.place.put("writing rows", &Path::from(path.as_str()), file.bytes).await?;
+        Ok(NewFile { path, size, date: file.date, stats: file.stats, written, rows: file.rows })
+    }
+}
+
+/// Makes the files of `rows`.
+fn encode(table: Table, rows: &[RecordBatch], span: Span) -> Result<Vec<Encoded>, ParquetError> {
+    let Some(first) = rows.first() else { return Ok(Vec::new()) };
+    let rows = if let [one] = rows { one.clone() } else { concat_batches(&first.schema(), rows)? };
+    if rows.num_rows() == 0 {
+        return Ok(Vec::new());
+    }
+    if table != Table::Clicks {
+        return Ok(vec![encode_one(table, &rows, None)?]);
+    }
+    let mut files = Vec::new();
+    for part in split(&rows, span)? {
+        let day = event_times(&part)?.values().first().map(|&time| UtcMicros(time).day());
+        files.push(encode_one(table, &part, day)?);
+    }
+    Ok(files)
+}
+
+fn event_times(rows: &RecordBatch) -> Result<&arrow::array::PrimitiveArray<TimestampMicrosecondType>, ParquetError> {
+    let column = rows.column_by_name("event_time").and_then(|column| column.as_primitive_opt());
+    column.ok_or_else(|| ParquetError::General("rows of clicks lack their event_time".to_owned()))
+}
+
+/// The rows of each hour or day, each part sorted by (workspace, code, event_time).
+fn split(rows: &RecordBatch, span: Span) -> Result<Vec<RecordBatch>, ParquetError> {
+    let text = |name: &str| {
+        let column = rows.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
+        column.ok_or_else(|| ParquetError::General(format!("rows of clicks lack their {name}")))
+    };
+    let (times, workspaces, codes) = (event_times(rows)?, text("workspace")?, text("code")?);
+    let period = |row: u32| {
+        let time = UtcMicros(times.value(row as usize));
+        match span {
+            Span::Hour => time.hour(),
+            Span::Day => i64::from(time.day()),
+        }
+    };
+    let mut order: Vec<u32> = (0..rows.num_rows() as u32).collect();
+    order.sort_by(|&a, &b| {
+        let (x, y) = (a as usize, b as usize);
+        period(a)
+            .cmp(&period(b))
+            .then_with(|| workspaces.value(x).cmp(workspaces.value(y)))
+            .then_with(|| codes.value(x).cmp(codes.value(y)))
+            .then_with(|| times.value(x).cmp(&times.value(y)))
+    });
+    let lengths: Vec<usize> = order.chunk_by(|&a, &b| period(a) == period(b)).map(<[u32]>::len).collect();
+    let sorted = take_record_batch(rows, &UInt32Array::from(order))?;
+    let mut at = 0;
+    Ok(lengths
+        .into_iter()
+        .map(|length| {
+            let part = sorted.slice(at, length);
+            at += length;
+            part
+        })
+        .collect())
+}
+
+fn encode_one(table: Table, rows: &RecordBatch, date: Option<i32>) -> Result<Encoded, ParquetError> {
+    let mut bytes = Vec::with_capacity(rows.num_rows() * 48 + 4_096);
+    let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), Some(properties(table, rows)?))?;
+    writer.write(rows)?;
+    writer.close()?;
+    let stats = stats::of_batch(rows, table.stats_columns());
+    debug_assert_eq!(Stats::parse(&stats).rows, rows.num_rows() as u64);
+    Ok(Encoded { bytes: bytes.into(), date, stats, rows: rows.num_rows() as u64 })
+}
+
+fn properties(table: Table, rows: &RecordBatch) -> Result<WriterProperties, ParquetError> {
+    let id = ColumnPath::from("click_id");
+    let mut properties = WriterProperties::builder()
+        .set_created_by(super::commit::ENGINE.to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+        .set_data_page_row_count_limit(PAGE_ROWS)
+        .set_statistics_enabled(EnabledStatistics::Page);
+    if matches!(table, Table::Clicks | Table::Arrivals) {
+        // Every id differs: a dictionary would only be in the way.
+        properties = properties
+            .set_column_dictionary_enabled(id.clone(), false)
+            .set_column_compression(id.clone(), Compression::UNCOMPRESSED)
+            .set_column_statistics_enabled(id.clone(), EnabledStatistics::None)
+            .set_column_bloom_filter_enabled(id.clone(), true)
+            .set_column_bloom_filter_max_ndv(id, rows.num_rows().min(ROW_GROUP_ROWS) as u64);
+    }
+    if table == Table::Clicks {
+        let order = ["workspace", "code", "event_time"].iter().map(|name| {
+            let column = rows.schema_ref().index_of(name)? as i32;
+            Ok(SortingColumn { column_idx: column, descending: false, nulls_first: true })
+        });
+        let order: Result<Vec<_>, arrow::error::ArrowError> = order.collect();
+        properties = properties.set_sorting_columns(Some(order?));
+    }
+    Ok(properties.build())
+}

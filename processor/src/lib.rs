@@ -1,0 +1,17 @@
+//! From events and edge log lines to the lake (design §4.4–4.5).
+//!
+//! ```text
+//! journals ──hot::HotPath──► clicks (late events: arrivals; what can't be read: rejects)
+//! edge logs ──import──► arrivals or clicks ──settle──► clicks, compacted and cleaned up
+//! ```
+//!
+//! Two writers of `clicks` and no third: the hot path appends, the settler settles and alone removes files. Progress
+//! is an application transaction in the commit that makes it, so a kill at any moment loses and doubles nothing.
+//!
+//! * [`classify`]: who made a request, by the rules of `rules.toml`
+//! * [`lake`]: the Delta tables and their commits
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod classify;
+pub mod lake;
+pub mod settle;
