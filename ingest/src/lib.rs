@@ -11,5 +11,8 @@
 //! * [`edge`]: edge logs, one file a format
 //! * [`ports`]: what the link store does for the pipeline, as traits
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod edge;
 pub mod ports;
 pub mod stream;

@@ -1,0 +1,135 @@
+//! Where decoded texts of a block live: handed out as plain `&str`, freed all at once.
+
+use bumpalo::Bump;
+
+/// Memory for the decoded texts of one block of lines. Make one a thread, [`Arena::reset`] it between blocks.
+#[derive(Debug, Default)]
+pub struct Arena(Bump);
+
+impl Arena {
+    /// An empty arena.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets every text, keeping the memory for the next block.
+    pub fn reset(&mut self) {
+        self.0.reset();
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.0.allocated_bytes()
+    }
+
+    /// A copy of `text`.
+    pub fn keep(&self, text: &str) -> &str {
+        self.0.alloc_str(text)
+    }
+
+    /// `bytes` as text: as they are when they are UTF-8, else with U+FFFD for each maximal bad part.
+    pub fn text<'a>(&'a self, bytes: &'a [u8]) -> &'a str {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(_) => self.0.alloc_str(&String::from_utf8_lossy(bytes)),
+        }
+    }
+
+    /// `text` with ASCII letters in lower case.
+    pub fn lower<'a>(&'a self, text: &'a str) -> &'a str {
+        if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            let copy = self.0.alloc_str(text);
+            copy.make_ascii_lowercase();
+            copy
+        } else {
+            text
+        }
+    }
+
+    /// One layer of percent-encoding removed. What is no escape stays as it is; `+` is a plus.
+    pub fn percent<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
+        self.unescape(bytes, b'%', |rest| Some((hex_pair(rest.get(..2)?)?, 2)))
+    }
+
+    /// C-style escapes removed: `\xHH`, `\"`, `\\`. Any other backslash stays.
+    pub fn backslash<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
+        self.unescape(bytes, b'\\', |rest| match rest {
+            [b'x' | b'X', high, low, ..] => Some((hex_pair(&[*high, *low])?, 3)),
+            [byte @ (b'"' | b'\\'), ..] => Some((*byte, 1)),
+            _ => None,
+        })
+    }
+
+    /// Replaces each `mark` by the byte that `decode` makes of what follows it, skipping as much of that as it says.
+    fn unescape<'a>(&'a self, bytes: &'a [u8], mark: u8, decode: impl Fn(&[u8]) -> Option<(u8, usize)>) -> &'a [u8] {
+        let Some(first) = memchr::memchr(mark, bytes) else { return bytes };
+        // Decoding never makes it longer.
+        let out = self.0.alloc_slice_fill_copy(bytes.len(), 0_u8);
+        out[..first].copy_from_slice(&bytes[..first]);
+        let (mut read, mut written) = (first, first);
+        while read < bytes.len() {
+            let byte = bytes[read];
+            read += 1;
+            let (byte, skip) = if byte == mark { decode(&bytes[read..]).unwrap_or((byte, 0)) } else { (byte, 0) };
+            out[written] = byte;
+            written += 1;
+            read += skip;
+        }
+        &out[..written]
+    }
+}
+
+fn hex_pair(pair: &[u8]) -> Option<u8> {
+    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
+    match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_layer_of_percent_encoding_goes() {
+        let arena = Arena::new();
+        for (raw, decoded) in [
+            ("plain+plus", "plain+plus"),
+            ("%25E5%25A5", "%E5%A5"),
+            ("a%20b%2", "a b%2"),
+            ("%zz%", "%zz%"),
+            ("%%41", "%A"),
+            ("%e5%A5%bd", "好"),
+        ] {
+            assert_eq!(arena.text(arena.percent(raw.as_bytes())), decoded);
+        }
+    }
+
+    #[test]
+    fn c_escapes_go_and_lone_backslashes_stay() {
+        let arena = Arena::new();
+        for (raw, decoded) in [
+            (r"\x22a\x5C\xE5\xA5\xBD", "\"a\\好"),
+            (r#"10\" tab"#, "10\" tab"),
+            (r"\q\x2\", r"\q\x2\"),
+            (r"\\x41", r"\x41"),
+        ] {
+            assert_eq!(arena.text(arena.backslash(raw.as_bytes())), decoded);
+        }
+    }
+
+    #[test]
+    fn each_maximal_bad_part_becomes_one_replacement() {
+        let arena = Arena::new();
+        assert_eq!(arena.text(b"caf\xe9 \xe5\xa5 \xff\xff"), "caf\u{fffd} \u{fffd} \u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn hosts_become_lower_case_without_a_copy_when_they_are() {
+        let arena = Arena::new();
+        assert_eq!(arena.lower("Go.Example.COM"), "go.example.com");
+        let text = "go.example.com";
+        assert!(std::ptr::eq(arena.lower(text), text));
+    }
+}

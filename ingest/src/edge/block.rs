@@ -1,0 +1,89 @@
+//! A run of whole lines, as the reader cuts them.
+
+use bytes::Bytes;
+
+use super::request::Reject;
+
+/// How the last line of a block ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tail {
+    /// With its line end.
+    Whole,
+    /// With the file.
+    Unterminated,
+    /// It was longer than the limit: what is here is its beginning, the rest was skipped.
+    TooLong,
+    /// The packed data broke off inside it.
+    CutShort,
+}
+
+/// Lines of a file, in order.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// The lines with their ends.
+    pub bytes: Bytes,
+    /// Number of the first one, from 1.
+    pub first_line: u64,
+    /// How the last one ends.
+    pub tail: Tail,
+    /// Longest line, in bytes without its end.
+    pub line_limit: usize,
+}
+
+/// A line of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawLine<'a> {
+    /// Its number in the file, from 1.
+    pub number: u64,
+    /// Where it begins in the block.
+    pub start: usize,
+    /// Its bytes without the line end.
+    pub bytes: &'a [u8],
+    /// Why it isn't to be parsed.
+    pub fault: Option<Reject>,
+}
+
+impl Block {
+    /// How many lines there are.
+    pub fn line_count(&self) -> u64 {
+        let ends = memchr::memchr_iter(b'\n', &self.bytes).count() as u64;
+        ends + u64::from(self.tail != Tail::Whole)
+    }
+
+    /// The lines, in order.
+    pub fn lines(&self) -> Lines<'_> {
+        Lines { block: self, next: 0, number: self.first_line }
+    }
+}
+
+/// Iterator over the lines of a [`Block`].
+#[derive(Clone, Debug)]
+pub struct Lines<'a> {
+    block: &'a Block,
+    next: usize,
+    number: u64,
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = RawLine<'a>;
+
+    fn next(&mut self) -> Option<RawLine<'a>> {
+        let start = self.next;
+        let rest = self.block.bytes.get(start..).filter(|rest| !rest.is_empty())?;
+        let (bytes, ended) = match memchr::memchr(b'\n', rest) {
+            Some(end) => (&rest[..end], true),
+            None => (rest, false),
+        };
+        self.next = start + bytes.len() + usize::from(ended);
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let fault = match self.block.tail {
+            Tail::TooLong if !ended => Some(Reject::TOO_LONG),
+            _ if bytes.len() > self.block.line_limit => Some(Reject::TOO_LONG),
+            Tail::CutShort if !ended => Some(Reject::CUT_SHORT),
+            _ => None,
+        };
+        let number = self.number;
+        self.number += 1;
+        Some(RawLine { number, start, bytes, fault })
+    }
+}

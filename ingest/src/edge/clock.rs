@@ -1,0 +1,175 @@
+//! Instants as logs write them.
+
+use chrono::{Datelike, NaiveDate};
+use schemas::UtcMicros;
+use schemas::time::{DAY, HOUR, SECOND};
+
+const MINUTE: i64 = 60 * SECOND;
+const MONTHS: [&[u8; 3]; 12] =
+    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+
+/// `2026-03-14` and `09:26:53`, UTC.
+pub fn date_and_time(date: &[u8], time: &[u8]) -> Option<UtcMicros> {
+    Some(UtcMicros(day(date)?.checked_add(time_of_day(time)?)?))
+}
+
+/// Seconds since 1970 with or without a fraction: `1773480413.123`. Finer than microseconds is cut off.
+pub fn epoch_seconds(text: &[u8]) -> Option<UtcMicros> {
+    let (whole, fraction) = match memchr::memchr(b'.', text) {
+        Some(dot) => (&text[..dot], micros(&text[dot + 1..])?),
+        None => (text, 0),
+    };
+    // Twelve digits of seconds are the year 33658: beyond what a date can be.
+    if whole.is_empty() || whole.len() > 11 {
+        return None;
+    }
+    let seconds = whole
+        .iter()
+        .try_fold(0_i64, |value, digit| digit.is_ascii_digit().then(|| value * 10 + i64::from(digit - b'0')))?;
+    Some(UtcMicros(seconds * SECOND + fraction))
+}
+
+/// RFC 3339: `2026-03-14T10:26:53.123+01:00`, `…Z`, `…+0100`.
+pub fn rfc3339(text: &[u8]) -> Option<UtcMicros> {
+    if text.len() < 20 || !matches!(text[10], b'T' | b't' | b' ') {
+        return None;
+    }
+    let local = day(&text[..10])? + time_of_day(&text[11..19])?;
+    let rest = &text[19..];
+    let (fraction, zone) = match rest {
+        [b'.' | b',', digits @ ..] => {
+            let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
+            (micros(&digits[..end])?, &digits[end..])
+        }
+        _ => (0, rest),
+    };
+    Some(UtcMicros(local + fraction - offset(zone)?))
+}
+
+/// The common log format's: `14/Mar/2026:09:26:53 +0000`.
+pub fn common_log(text: &[u8]) -> Option<UtcMicros> {
+    if text.len() != 26 || text[2] != b'/' || text[6] != b'/' || text[11] != b':' || text[20] != b' ' {
+        return None;
+    }
+    let month = MONTHS.iter().position(|name| name.eq_ignore_ascii_case(&text[3..6]))? as u32 + 1;
+    let date = NaiveDate::from_ymd_opt(number(&text[7..11])? as i32, month, number(&text[..2])?)?;
+    Some(UtcMicros(days(date) * DAY + time_of_day(&text[12..20])? - offset(&text[21..])?))
+}
+
+/// Any of the above that `text` can be.
+pub fn any(text: &[u8]) -> Option<UtcMicros> {
+    rfc3339(text).or_else(|| epoch_seconds(text)).or_else(|| common_log(text))
+}
+
+/// `2026-03-14` as microseconds since 1970.
+fn day(date: &[u8]) -> Option<i64> {
+    if date.len() != 10 || date[4] != b'-' || date[7] != b'-' {
+        return None;
+    }
+    let date = NaiveDate::from_ymd_opt(number(&date[..4])? as i32, number(&date[5..7])?, number(&date[8..])?)?;
+    Some(days(date) * DAY)
+}
+
+fn days(date: NaiveDate) -> i64 {
+    /// 1970-01-01 counted from the common era's first day.
+    const EPOCH: i32 = 719_163;
+    i64::from(date.num_days_from_ce() - EPOCH)
+}
+
+/// `09:26:53` as microseconds. A leap second is the next minute's first.
+fn time_of_day(time: &[u8]) -> Option<i64> {
+    if time.len() != 8 || time[2] != b':' || time[5] != b':' {
+        return None;
+    }
+    let (hour, minute, second) = (number(&time[..2])?, number(&time[3..5])?, number(&time[6..])?);
+    (hour < 24 && minute < 60 && second <= 60)
+        .then(|| i64::from(hour) * HOUR + i64::from(minute) * MINUTE + i64::from(second) * SECOND)
+}
+
+/// `Z`, `+01:00`, `+0100`, `+01` as microseconds to take away.
+fn offset(zone: &[u8]) -> Option<i64> {
+    let (sign, digits) = match zone {
+        [b'Z' | b'z'] => return Some(0),
+        [b'+', digits @ ..] => (1, digits),
+        [b'-', digits @ ..] => (-1, digits),
+        _ => return None,
+    };
+    let (hours, minutes) = match digits {
+        [_, _] => (digits, &b"00"[..]),
+        [_, _, _, _] => digits.split_at(2),
+        [_, _, b':', _, _] => (&digits[..2], &digits[3..]),
+        _ => return None,
+    };
+    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    (hours < 24 && minutes < 60).then(|| sign * (i64::from(hours) * HOUR + i64::from(minutes) * MINUTE))
+}
+
+/// The digits after a decimal point as microseconds.
+fn micros(digits: &[u8]) -> Option<i64> {
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let mut value = 0;
+    for place in 0..6 {
+        value = value * 10 + i64::from(digits.get(place).map_or(0, |digit| digit - b'0'));
+    }
+    Some(value)
+}
+
+/// Up to nine decimal digits.
+fn number(digits: &[u8]) -> Option<u32> {
+    if digits.is_empty() || digits.len() > 9 {
+        return None;
+    }
+    digits.iter().try_fold(0_u32, |value, digit| digit.is_ascii_digit().then(|| value * 10 + u32::from(digit - b'0')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(instant: Option<UtcMicros>) -> String {
+        instant.map_or_else(|| "none".to_owned(), |instant| instant.to_string())
+    }
+
+    #[test]
+    fn every_spelling_of_one_instant_is_the_same() {
+        let expected = "2026-03-14T09:26:53Z";
+        assert_eq!(shown(date_and_time(b"2026-03-14", b"09:26:53")), expected);
+        assert_eq!(shown(epoch_seconds(b"1773480413")), expected);
+        assert_eq!(shown(epoch_seconds(b"1773480413.000")), expected);
+        for text in ["2026-03-14T09:26:53Z", "2026-03-14T10:26:53+01:00", "2026-03-14T03:56:53.000-0530"] {
+            assert_eq!(shown(rfc3339(text.as_bytes())), expected, "{text}");
+        }
+        for text in ["14/Mar/2026:09:26:53 +0000", "14/Mar/2026:11:26:53 +0200", "14/Mar/2026:04:26:53 -0500"] {
+            assert_eq!(shown(common_log(text.as_bytes())), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn fractions_keep_microseconds_and_no_more() {
+        assert_eq!(shown(epoch_seconds(b"1773480413.1234567")), "2026-03-14T09:26:53.123456Z");
+        assert_eq!(shown(rfc3339(b"2026-03-14T09:26:53.1234567Z")), "2026-03-14T09:26:53.123456Z");
+        assert_eq!(shown(epoch_seconds(b"1773480413.5")), "2026-03-14T09:26:53.500Z");
+    }
+
+    #[test]
+    fn a_day_border_is_crossed_by_the_zone() {
+        assert_eq!(shown(common_log(b"01/Jan/2026:00:30:00 +0100")), "2025-12-31T23:30:00Z");
+        assert_eq!(shown(common_log(b"29/Feb/2024:23:59:60 +0000")), "2024-03-01T00:00:00Z");
+    }
+
+    #[test]
+    fn what_is_no_instant_is_none() {
+        for (date, time) in [("2026-02-29", "00:00:00"), ("2026-13-01", "00:00:00"), ("2026-03-14", "24:00:00")] {
+            assert_eq!(date_and_time(date.as_bytes(), time.as_bytes()), None, "{date} {time}");
+        }
+        assert_eq!(date_and_time(b"-", b"-"), None);
+        for text in ["", ".5", "12a", "-1", "1773480413123", "1e9"] {
+            assert_eq!(epoch_seconds(text.as_bytes()), None, "{text}");
+        }
+        for text in ["2026-03-14T09:26:53", "2026-03-14T09:26:53+1", "2026-03-14T09:26:53.", "14/Mar/2026:09:26:53"] {
+            assert_eq!(any(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The table of formats, and what each one provides.
+//!
+//! A format's file has two functions:
+//! * `recognise(&Sample) -> Fit`: how many of a file's first lines are this format, and in words why or why not;
+//! * `layout(&Sample, &Settings) -> Arc<dyn Layout>`: how to read lines of this file, with whatever the first lines
+//!   tell (which columns there are).
+
+use std::fmt::{self, Debug};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::arena::Arena;
+use super::judge::Found;
+
+/// How lines of one file are read. Pure and shared between threads; where lines in the middle of a file change the
+/// layout, they make a new one.
+pub trait Layout: Send + Sync + Debug {
+    /// Reads a line that is neither blank nor a header, and hands on each record that it holds, usually one.
+    fn parse<'a>(&self, line: &'a [u8], arena: &'a Arena, found: &mut dyn FnMut(Found<'a>));
+
+    /// Whether lines of this layout have a place for a request id.
+    fn has_id(&self) -> bool;
+
+    /// The byte that header lines begin with; `None` where the format has none.
+    fn header_mark(&self) -> Option<u8> {
+        None
+    }
+
+    /// The layout of the lines after a header line; `None` when it changes nothing.
+    fn after_header(&self, line: &[u8]) -> Option<Arc<dyn Layout>> {
+        let _ = line;
+        None
+    }
+}
+
+/// What formats and judge can't know by themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Statuses that links answer with.
+    pub link_statuses: Vec<u16>,
+    /// Whether programs at the edge (CloudFront functions, for one) serve links, so that their redirects are clicks.
+    pub edge_functions: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { link_statuses: vec![302], edge_functions: false }
+    }
+}
+
+/// A file's first lines: whole, not blank, at most [`Sample::LINES`].
+#[derive(Clone, Debug, Default)]
+pub struct Sample<'a> {
+    /// In order.
+    pub lines: Vec<&'a [u8]>,
+}
+
+impl<'a> Sample<'a> {
+    /// How many lines are looked at.
+    pub const LINES: usize = 200;
+
+    /// The first lines of `head`, the beginning of a file. A last line without its end is left out, as it may go
+    /// on, unless it is the only one.
+    pub fn of(head: &'a [u8]) -> Self {
+        let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+        let whole = match memchr::memrchr(b'\n', head) {
+            Some(end) => &head[..end],
+            None => head,
+        };
+        let lines = whole.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        Self { lines: lines.filter(|line| !line.trim_ascii().is_empty()).take(Self::LINES).collect() }
+    }
+}
+
+/// How well a file's first lines fit a format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fit {
+    /// Lines that are this format.
+    pub matched: usize,
+    /// Lines looked at.
+    pub of: usize,
+    /// In words, why or why not.
+    pub why: String,
+}
+
+impl Fit {
+    /// Whether the file is taken for this format: half of its lines are, as logs may hold broken ones.
+    pub fn fits(&self) -> bool {
+        self.matched > 0 && self.matched * 2 >= self.of
+    }
+}
+
+macro_rules! formats {
+    ($($(#[$meta:meta])* $variant:ident = $name:literal $(| $alias:literal)*, of $provider:literal, in $module:ident;)+) => {
+        /// A log format.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Format { $($(#[$meta])* $variant),+ }
+
+        impl Format {
+            /// Every format, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The name as given on the command line and shown in summaries.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+
+            /// Who writes it: part of every click id (design §4.1).
+            pub fn provider(self) -> &'static str {
+                match self { $(Self::$variant => $provider),+ }
+            }
+
+            /// How well a file's first lines fit.
+            pub fn recognise(self, sample: &Sample<'_>) -> Fit {
+                match self { $(Self::$variant => super::$module::recognise(sample)),+ }
+            }
+
+            /// How to read a file that begins like this.
+            pub fn layout(self, sample: &Sample<'_>, settings: &Settings) -> Arc<dyn Layout> {
+                match self { $(Self::$variant => super::$module::layout(sample, settings)),+ }
+            }
+        }
+
+        impl FromStr for Format {
+            type Err = UnknownFormat;
+
+            fn from_str(word: &str) -> Result<Self, UnknownFormat> {
+                match word {
+                    $($name $(| $alias)* => Ok(Self::$variant),)+
+                    _ => Err(UnknownFormat { word: word.to_owned() }),
+                }
+            }
+        }
+    };
+}
+
+formats! {
+    /// nginx, a JSON object a line.
+    NginxJson = "nginx-json", of "nginx", in nginx_json;
+    /// nginx, the combined format with cache status and request id behind it.
+    NginxCombined = "nginx-combined", of "nginx", in nginx_combined;
+    /// CloudFront standard logs, legacy: tab-separated, named by `#Fields`.
+    CloudFrontV1 = "cloudfront-v1" | "cloudfront", of "cloudfront", in cloudfront_v1;
+}
+
+impl Format {
+    /// The names of all formats, for messages.
+    pub fn known() -> String {
+        Self::ALL.iter().map(|format| format.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A word that names no format.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{word:?} is no log format; known are {}", Format::known())]
+pub struct UnknownFormat {
+    /// The word.
+    pub word: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_there_and_back() {
+        for format in Format::ALL {
+            assert_eq!(format.as_str().parse::<Format>(), Ok(*format));
+        }
+        assert_eq!("cloudfront".parse(), Ok(Format::CloudFrontV1));
+        let error = "nginx".parse::<Format>().unwrap_err().to_string();
+        assert_eq!(error, "\"nginx\" is no log format; known are nginx-json, nginx-combined, cloudfront-v1");
+    }
+
+    #[test]
+    fn a_sample_is_of_whole_lines() {
+        let lines = |head: &'static [u8]| Sample::of(head).lines;
+        assert_eq!(lines(b""), Vec::<&[u8]>::new());
+        assert_eq!(lines(b"\xef\xbb\xbfa\r\n\r\n  \nb\ncut"), [b"a", b"b"]);
+        assert_eq!(lines(b"only"), [b"only"]);
+    }
+}

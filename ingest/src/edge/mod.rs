@@ -1,0 +1,57 @@
+//! Edge logs: from the bytes of a log file to normalised requests. No link store, no lake, no clock here.
+//!
+//! ```text
+//! raw bytes ──reader──► blocks of lines ──parser──► jobs ──any thread──► Line::{Header, Request, Ignored, Reject}
+//!   gzip, zstd, plain     (in order)      (in order)       format file → judge
+//! ```
+//!
+//! * [`reader`], [`unpack`], [`block`]: decompression told by magic bytes, line limits, SHA-256 of the raw bytes
+//! * [`parser`]: a file's parser; hands out [`Job`]s that may be parsed in parallel
+//! * [`format`], [`sniff`]: the table of formats, and which of them a file is
+//! * [`nginx_json`], [`nginx_combined`], [`cloudfront_v1`]: one file a format, with [`nginx`] and [`cloudfront`]
+//!   for what several formats of a provider share
+//! * [`judge`]: from what a log says to what it means, the same for every format
+//! * [`identity`]: request ids, trusted or not (design §4.1)
+//! * [`arena`], [`address`], [`clock`], [`json`], [`target`]: small pure readers of values
+//!
+//! # Adding a format
+//! One file and one line: write `edge/<name>.rs` with `recognise` and `layout` as [`format`] says, and add it to the
+//! table there. The file turns a line into a [`judge::Entry`]; everything after that is shared.
+//!
+//! # Invariants
+//! * A parser never fails a file: a line that can't be read becomes [`Line::Reject`] with a reason, and the next one
+//!   is read. No input makes it panic.
+//! * Texts are borrowed from the line, or from an [`Arena`] where something had to be decoded: no allocation a line.
+//! * Block borders follow from the unpacked bytes alone, not from how they were read, so that work cut into blocks
+//!   can be resumed.
+
+pub mod address;
+pub mod arena;
+pub mod block;
+#[cfg(test)]
+mod cases;
+pub mod clock;
+pub mod cloudfront;
+pub mod cloudfront_v1;
+pub mod format;
+pub mod identity;
+pub mod json;
+pub mod judge;
+pub mod nginx;
+pub mod nginx_combined;
+pub mod nginx_json;
+pub mod parser;
+pub mod reader;
+pub mod request;
+pub mod sniff;
+pub mod target;
+pub mod unpack;
+
+pub use arena::Arena;
+pub use block::Block;
+pub use format::{Format, Settings};
+pub use identity::{IdMode, Ids, Occurrences, fingerprint, made_key, well_formed_key};
+pub use parser::{FileParser, Job};
+pub use reader::{Ending, LineReader, ReadError, ReadLimits};
+pub use request::{EdgeClass, EdgeRequest, Ignored, Line, Reject};
+pub use sniff::{SniffError, Sniffed, sniff};

@@ -1,0 +1,231 @@
+//! The file as blocks of whole lines: unpacked, counted, hashed, bounded in every direction.
+//!
+//! A line over the limit is skipped without being held. Packed data that breaks off keeps what came before. Where
+//! blocks end depends on the unpacked bytes and the limits alone.
+
+use std::io::{self, Read};
+
+use bytes::Bytes;
+
+use super::block::{Block, Tail};
+use super::unpack::{Broken, Packing, Unpack};
+
+/// How much of a line over the limit is kept, to show what it was.
+pub const KEPT_OF_LONG_LINE: usize = 4 * 1024;
+/// The limit on the ratio holds once this much has come out: small files may be as repetitive as they like.
+const RATIO_FROM: u64 = 64 << 20;
+const STEP: usize = 64 * 1024;
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// What a file may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// Longest line, bytes.
+    pub line: usize,
+    /// Size of a block, bytes; at least four lines.
+    pub block: usize,
+    /// Most unpacked bytes.
+    pub unpacked: u64,
+    /// Most unpacked bytes for each raw byte, once 64 MiB have come out.
+    pub ratio: u64,
+}
+
+impl Default for ReadLimits {
+    fn default() -> Self {
+        Self { line: 64 << 10, block: 2 << 20, unpacked: 1 << 40, ratio: 500 }
+    }
+}
+
+/// Why a file can't be read on. Packed data that breaks off is none of these: see [`Ending::truncated`].
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The raw bytes can't be read.
+    #[error("can't be read: {0}")]
+    Io(#[from] io::Error),
+    /// It unpacks to more than is allowed.
+    #[error("unpacks to more than {limit} bytes, the limit")]
+    TooLarge {
+        /// The limit.
+        limit: u64,
+    },
+    /// It unpacks to more for each byte than any log does.
+    #[error("unpacks to more than {limit} times its size, the limit: no log does")]
+    Ratio {
+        /// The limit.
+        limit: u64,
+    },
+}
+
+/// What is known of a file when it has been read to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// SHA-256 of the raw bytes, all of them.
+    pub sha256: [u8; 32],
+    /// Raw bytes.
+    pub raw_bytes: u64,
+    /// Unpacked bytes.
+    pub bytes: u64,
+    /// Lines.
+    pub lines: u64,
+    /// How it is packed.
+    pub packing: Packing,
+    /// Why the packed data broke off, if it did. What came before was read.
+    pub truncated: Option<String>,
+}
+
+/// Reads a file as blocks of lines.
+#[derive(Debug)]
+pub struct LineReader<R: Read> {
+    source: Unpack<R>,
+    limits: ReadLimits,
+    /// The beginning of the next block: a line whose end hasn't come yet.
+    carry: Vec<u8>,
+    /// Inside a line over the limit, the rest of which is thrown away.
+    skipping: bool,
+    ended: bool,
+    truncated: Option<String>,
+    next_line: u64,
+    bytes: u64,
+    peeked: Option<Block>,
+}
+
+impl<R: Read> LineReader<R> {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// When the first bytes can't be read, or are of a packing that isn't supported.
+    pub fn new(reader: R, limits: ReadLimits) -> Result<Self, ReadError> {
+        let line = limits.line.max(1);
+        let limits = ReadLimits { line, block: limits.block.max(line * 4), ..limits };
+        Ok(Self {
+            source: Unpack::new(reader)?,
+            limits,
+            carry: Vec::new(),
+            skipping: false,
+            ended: false,
+            truncated: None,
+            next_line: 1,
+            bytes: 0,
+            peeked: None,
+        })
+    }
+
+    /// The beginning of the file, unpacked: the bytes of its first block. Nothing is taken.
+    ///
+    /// # Errors
+    /// As [`LineReader::next_block`].
+    pub fn head(&mut self) -> Result<&[u8], ReadError> {
+        if self.peeked.is_none() {
+            self.peeked = self.read_block()?;
+        }
+        Ok(self.peeked.as_ref().map_or(&[], |block| &block.bytes))
+    }
+
+    /// The next block; `None` at the end of the file, or where its packed data breaks off.
+    ///
+    /// # Errors
+    /// As [`ReadError`] says; then the file is of no use any more.
+    pub fn next_block(&mut self) -> Result<Option<Block>, ReadError> {
+        match self.peeked.take() {
+            Some(block) => Ok(Some(block)),
+            None => self.read_block(),
+        }
+    }
+
+    /// Raw bytes read so far, for a progress bar.
+    pub fn raw_bytes(&mut self) -> u64 {
+        self.source.raw_bytes()
+    }
+
+    /// Reads what raw bytes are left, and says what is known of the file.
+    ///
+    /// # Errors
+    /// When they can't be read.
+    pub fn finish(self) -> io::Result<Ending> {
+        let packing = self.source.packing();
+        let (sha256, raw_bytes) = self.source.finish()?;
+        let (bytes, lines, truncated) = (self.bytes, self.next_line - 1, self.truncated);
+        Ok(Ending { sha256, raw_bytes, bytes, lines, packing, truncated })
+    }
+
+    fn read_block(&mut self) -> Result<Option<Block>, ReadError> {
+        let first = self.bytes == 0;
+        while !self.ended {
+            let mut buffer = std::mem::take(&mut self.carry);
+            let held = buffer.len();
+            buffer.resize(self.limits.block.max(held), 0);
+            let filled = self.fill(&mut buffer, held)?;
+            buffer.truncate(filled);
+            if first && buffer.starts_with(BOM) {
+                buffer.drain(..BOM.len());
+            }
+            if self.skipping {
+                let rest = memchr::memchr(b'\n', &buffer).map(|end| end + 1);
+                self.skipping = rest.is_none();
+                buffer.drain(..rest.unwrap_or(filled));
+            }
+            if let Some(block) = self.cut(buffer) {
+                return Ok(Some(block));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Fills `buffer` from `filled` on, until it is full or the file ends.
+    fn fill(&mut self, buffer: &mut [u8], mut filled: usize) -> Result<usize, ReadError> {
+        while filled < buffer.len() && !self.ended {
+            let end = buffer.len().min(filled + STEP);
+            match self.source.read(&mut buffer[filled..end]) {
+                Ok(0) => self.ended = true,
+                Ok(read) => {
+                    filled += read;
+                    self.bytes += read as u64;
+                    self.check_size()?;
+                }
+                Err(Broken::Io(error)) => return Err(error.into()),
+                Err(Broken::Data(why)) => {
+                    self.truncated = Some(why);
+                    self.ended = true;
+                }
+            }
+        }
+        Ok(filled)
+    }
+
+    fn check_size(&mut self) -> Result<(), ReadError> {
+        let ReadLimits { unpacked, ratio, .. } = self.limits;
+        if self.bytes > unpacked {
+            return Err(ReadError::TooLarge { limit: unpacked });
+        }
+        if self.bytes > RATIO_FROM && self.bytes / ratio.max(1) > self.source.raw_bytes() {
+            return Err(ReadError::Ratio { limit: ratio });
+        }
+        Ok(())
+    }
+
+    /// Cuts a block of whole lines off `buffer`, and keeps the rest for the next one.
+    fn cut(&mut self, mut buffer: Vec<u8>) -> Option<Block> {
+        let whole = memchr::memrchr(b'\n', &buffer).map_or(0, |end| end + 1);
+        let rest = buffer.len() - whole;
+        let tail = if rest == 0 {
+            Tail::Whole
+        } else if self.ended {
+            if self.truncated.is_some() { Tail::CutShort } else { Tail::Unterminated }
+        } else if rest > self.limits.line + 1 {
+            // One more than the limit, as a carriage return before the line end doesn't count.
+            buffer.truncate(whole + rest.min(KEPT_OF_LONG_LINE));
+            self.skipping = true;
+            Tail::TooLong
+        } else {
+            self.carry = buffer.split_off(whole);
+            Tail::Whole
+        };
+        if buffer.is_empty() {
+            return None;
+        }
+        let bytes = Bytes::from(buffer);
+        let block = Block { bytes, first_line: self.next_line, tail, line_limit: self.limits.line };
+        self.next_line += block.line_count();
+        Some(block)
+    }
+}

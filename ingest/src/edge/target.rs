@@ -1,0 +1,155 @@
+//! Request lines and targets: what was asked for, and the code in it, read as the redirect reads it (interface §2).
+
+use schemas::Method;
+
+use super::arena::Arena;
+
+/// The method of a request, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// GET or HEAD.
+    Known(Method),
+    /// Any other.
+    Other,
+    /// The log has no methods.
+    Unlogged,
+}
+
+impl Verb {
+    /// Reads a method; `None` when it can't be one.
+    pub fn read(text: &[u8]) -> Option<Self> {
+        match text {
+            b"GET" => Some(Self::Known(Method::Get)),
+            b"HEAD" => Some(Self::Known(Method::Head)),
+            _ if text.is_empty() || text.len() > 32 => None,
+            _ if text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)) => {
+                // A lone hyphen stands for a missing value.
+                (text != b"-").then_some(Self::Other)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A target taken apart, as on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// The path, beginning with a slash wherever it is one.
+    pub path: &'a [u8],
+    /// The query without `?`; empty when there is none.
+    pub query: &'a [u8],
+}
+
+/// Takes a target apart: scheme, authority and fragment are left out.
+pub fn split(target: &[u8]) -> Target<'_> {
+    let target = path_onwards(without_fragment(target));
+    match memchr::memchr(b'?', target) {
+        Some(mark) => Target { path: &target[..mark], query: &target[mark + 1..] },
+        None => Target { path: target, query: b"" },
+    }
+}
+
+/// Takes a request line apart: the method up to the first blank, the protocol from the last one on. Blanks in
+/// between belong to the target, and a line may lack its protocol.
+pub fn request_line(line: &[u8]) -> Option<(Verb, Target<'_>)> {
+    let blank = memchr::memchr(b' ', line)?;
+    let verb = Verb::read(&line[..blank])?;
+    let rest = &line[blank + 1..];
+    let target = match memchr::memrchr(b' ', rest) {
+        Some(last) if rest[last + 1..].starts_with(b"HTTP") => &rest[..last],
+        _ => rest,
+    };
+    Some((verb, split(target)))
+}
+
+/// What the redirect looks up for a path: without the first and one last slash, percent-decoded. The same as
+/// [`schemas::code::from_path`] where that finds a code; else a text that shows what was asked for.
+pub fn code<'a>(path: &'a [u8], arena: &'a Arena) -> &'a str {
+    let path = path.strip_prefix(b"/").unwrap_or(path);
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    arena.text(arena.percent(path))
+}
+
+/// `target` without `#…`: a server never looks at it.
+pub fn without_fragment(target: &[u8]) -> &[u8] {
+    memchr::memchr(b'#', target).map_or(target, |mark| &target[..mark])
+}
+
+/// An absolute target from its path on.
+fn path_onwards(target: &[u8]) -> &[u8] {
+    if target.first() == Some(&b'/') {
+        return target;
+    }
+    let Some(colon) = memchr::memmem::find(target, b"://") else { return target };
+    if !target[..colon].iter().all(u8::is_ascii_alphabetic) {
+        return target;
+    }
+    let authority = &target[colon + 3..];
+    match authority.iter().position(|byte| matches!(byte, b'/' | b'?')) {
+        Some(end) if authority[end] == b'/' => &authority[end..],
+        _ => b"/",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn target(line: &str) -> Option<(Verb, String, String)> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        request_line(line.as_bytes()).map(|(verb, target)| (verb, text(target.path), text(target.query)))
+    }
+
+    #[test]
+    fn request_lines_come_apart() {
+        let get = Verb::Known(Method::Get);
+        for (line, verb, path, query) in [
+            ("GET /k7Qp2 HTTP/2.0", get, "/k7Qp2", ""),
+            ("HEAD /k7Qp2?s=1 HTTP/1.1", Verb::Known(Method::Head), "/k7Qp2", "s=1"),
+            ("GET /a b HTTP/1.1", get, "/a b", ""),
+            ("GET /long", get, "/long", ""),
+            ("GET /long HTTP", get, "/long", ""),
+            ("GET http://go.example.com:80/k?a=/b HTTP/1.1", get, "/k", "a=/b"),
+            ("GET http://go.example.com HTTP/1.1", get, "/", ""),
+            ("GET /k?u=http://x/y#part HTTP/1.1", get, "/k", "u=http://x/y"),
+            ("OPTIONS * HTTP/1.1", Verb::Other, "*", ""),
+        ] {
+            assert_eq!(target(line), Some((verb, path.to_owned(), query.to_owned())), "{line}");
+        }
+        for line in ["", "GET", "\u{16}\u{3}\u{1} x", "- /k HTTP/1.1", " /k"] {
+            assert_eq!(target(line), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_code_is_shown_as_it_was_asked_for() {
+        let arena = Arena::new();
+        for (path, expected) in [
+            ("/k7Qp2//", "k7Qp2/"),
+            ("//k7Qp2", "/k7Qp2"),
+            ("/a%2Cb+c", "a,b+c"),
+            ("/a b", "a b"),
+            ("/a/b", "a/b"),
+            ("/", ""),
+            ("/%ff", "\u{fffd}"),
+            ("/%", "%"),
+        ] {
+            assert_eq!(code(path.as_bytes(), &arena), expected);
+            assert_eq!(schemas::code::from_path(path), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn codes_are_read_as_the_redirect_reads_them(path in "/([A-Za-z0-9_é好-]|%[0-9a-fA-F]{2}|%C3%A9|[/%.]){0,12}/?") {
+            let arena = Arena::new();
+            let code = code(path.as_bytes(), &arena);
+            match schemas::code::from_path(&path) {
+                Some(expected) => prop_assert_eq!(code, &*expected),
+                None => prop_assert!(!schemas::code::is_code(code) || code.contains(char::REPLACEMENT_CHARACTER)),
+            }
+        }
+    }
+}
