@@ -40,7 +40,7 @@ macro_rules! vocabulary {
             fn from_str(word: &str) -> Result<Self, UnknownWord> {
                 match word {
                     $($word => Ok($name::$variant),)+
-                    _ => Err(UnknownWord { word: word.to_owned(), known: concat!($($word, ","),+) }),
+                    _ => Err(UnknownWord { word: word.to_owned(), known: concat!($($word, ", "),+).trim_end_matches(", ") }),
                 }
             }
         }

@@ -138,3 +138,62 @@ fn principal(row: &Row) -> Result<Principal, sqlx::Error> {
 fn digest(token: &str) -> Vec<u8> {
     Sha256::digest(token).to_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{reopened, store};
+    use super::*;
+
+    const NOW: UtcMicros = UtcMicros(1_773_480_413_123_456);
+
+    #[tokio::test]
+    async fn a_token_says_who_comes_in_every_process() {
+        let (dir, store) = store().await;
+        store.add_workspace("acme", NOW).await.unwrap();
+        let write = store.add_token("acme", Scope::Write, NOW).await.unwrap();
+        let operator = store.add_operator_token(NOW).await.unwrap();
+        let other = reopened(&dir).await;
+        let principal =
+            |workspace: Option<&str>, scope| Some(Principal { workspace: workspace.map(Into::into), scope });
+        assert_eq!(other.authenticate(write.reveal()).await.unwrap(), principal(Some("acme"), Scope::Write));
+        assert_eq!(other.authenticate(operator.reveal()).await.unwrap(), principal(None, Scope::Admin));
+    }
+
+    #[tokio::test]
+    async fn anything_else_is_nobody() {
+        let (_dir, store) = store().await;
+        let token = store.add_token("default", Scope::Read, NOW).await.unwrap();
+        assert!(token.reveal().starts_with("hw_"), "{}", token.reveal());
+        assert_ne!(token, store.add_token("default", Scope::Read, NOW).await.unwrap());
+        let (upper, cut) = (token.reveal().to_uppercase(), &token.reveal()[..token.reveal().len() - 1]);
+        let zero = format!("hw_{}", "0".repeat(64));
+        for stranger in ["", "hw_", upper.as_str(), cut, zero.as_str(), &"x".repeat(1 << 16)] {
+            assert_eq!(store.authenticate(stranger).await.unwrap(), None);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_store_holds_no_token() {
+        let (dir, store) = store().await;
+        let token = store.add_token("default", Scope::Read, NOW).await.unwrap();
+        let secret = &token.reveal()[PREFIX.len()..];
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+            assert!(!String::from_utf8_lossy(&bytes).contains(secret));
+        }
+        assert!(!format!("{token:?}").contains(secret));
+    }
+
+    #[tokio::test]
+    async fn workspaces_are_added_once_and_the_default_is_there() {
+        let (_dir, store) = store().await;
+        assert!(matches!(store.add_workspace(DEFAULT_WORKSPACE, NOW).await, Err(LinkError::WorkspaceExists(_))));
+        store.add_workspace("acme", NOW).await.unwrap();
+        assert!(matches!(store.add_workspace("acme", NOW).await, Err(LinkError::WorkspaceExists(_))));
+        assert!(matches!(store.add_workspace("a b", NOW).await, Err(LinkError::Invalid(_))));
+        store.require_workspace("acme").await.unwrap();
+        assert!(matches!(store.require_workspace("other").await, Err(LinkError::UnknownWorkspace(_))));
+        let refused = store.add_token("other", Scope::Read, NOW).await;
+        assert!(matches!(refused, Err(LinkError::UnknownWorkspace(_))));
+    }
+}

@@ -61,8 +61,7 @@ impl LinkStore {
             .doing(DOING)?;
         update(&mut tx, &after).await?;
         insert_revision(&mut tx, &after, now.max(UtcMicros(last))).await?;
-        tx.commit().await.doing(DOING)?;
-        self.announce(&after.domain, &after.code);
+        self.commit(tx, &after).await?;
         Ok(after)
     }
 }
@@ -162,3 +161,6 @@ pub(super) async fn insert_revision(
         .map(drop)
         .doing("writing a revision")
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,7 +64,6 @@ impl LinkStore {
             }
             if self.insert(&link).await? {
                 link.short_url = short_url(&link.domain, &link.code);
-                self.announce(&link.domain, &link.code);
                 return Ok(link);
             }
             if given {
@@ -104,7 +103,7 @@ impl LinkStore {
             return Ok(false);
         }
         insert_revision(&mut tx, link, link.created_at).await?;
-        tx.commit().await.doing(DOING)?;
+        self.commit(tx, link).await?;
         Ok(true)
     }
 }
@@ -154,4 +153,110 @@ fn draft(new: NewLink, domains: &Domains, now: UtcMicros) -> Result<Link, LinkEr
 /// Tags as stored: a JSON array.
 pub(super) fn tags_text(tags: &[String]) -> String {
     serde_json::Value::from(tags).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{reopened, store};
+    use super::super::{Change, Changed, Which};
+    use super::*;
+
+    const NOW: UtcMicros = UtcMicros(1_773_480_413_123_456);
+
+    fn with_code(code: &str) -> NewLink {
+        NewLink { code: Some(code.into()), ..NewLink::to("https://example.com/") }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_said_is_filled_in() {
+        let (_dir, store) = store().await;
+        let link = store.create(NewLink::to("https://example.com"), NOW).await.unwrap();
+        assert_eq!((link.workspace.as_str(), link.domain.as_str()), ("default", "sho.rt"));
+        assert_eq!((link.analytics, link.status, link.revision), (Analytics::Billed, LinkStatus::Active, 1));
+        assert_eq!((link.destination.as_str(), link.created_at), ("https://example.com/", NOW));
+        assert_eq!(link.code.len(), 7);
+        assert!(link.code.bytes().all(|b| b.is_ascii_alphanumeric()), "{}", link.code);
+        assert_eq!(link.short_url, format!("https://sho.rt/{}", link.code));
+    }
+
+    #[tokio::test]
+    async fn what_is_said_is_kept() {
+        let (_dir, store) = store().await;
+        let new = NewLink {
+            code: Some("née".into()),
+            domain: Some("SECOND.example:443".into()),
+            analytics: Analytics::Internal,
+            title: Some(" T ".into()),
+            tags: vec!["b".into(), "a, \"x\"".into(), "b".into()],
+            ..NewLink::to("https://example.com/")
+        };
+        let link = store.create(new, NOW).await.unwrap();
+        assert_eq!(link.short_url, "https://second.example/n%C3%A9e");
+        assert_eq!(link.tags, ["b", "a, \"x\""]);
+        assert_eq!(link.title.as_deref(), Some("T"));
+        let which = Which { workspace: None, domain: Some("second.example".into()), code: "née".into() };
+        assert_eq!(store.get(&which).await.unwrap(), link);
+    }
+
+    #[tokio::test]
+    async fn all_that_is_wrong_is_said_at_once() {
+        let (_dir, store) = store().await;
+        let new = NewLink {
+            code: Some("a/b".into()),
+            domain: Some("elsewhere.example".into()),
+            title: Some("a\nb".into()),
+            tags: vec![String::new()],
+            ..NewLink::to("ftp://example.com/")
+        };
+        let LinkError::Invalid(errors) = store.create(new, NOW).await.unwrap_err() else { panic!("not invalid") };
+        let fields: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
+        assert_eq!(fields, ["destination", "code", "domain", "title", "tags"]);
+        assert!(errors[2].message.contains("sho.rt, second.example"), "{}", errors[2]);
+    }
+
+    #[tokio::test]
+    async fn a_code_is_never_given_out_twice() {
+        let (dir, store) = store().await;
+        let other = reopened(&dir).await;
+        store.add_workspace("acme", NOW).await.unwrap();
+        store.create(with_code("a"), NOW).await.unwrap();
+        let again = NewLink { workspace: "acme".into(), ..with_code("a") };
+        assert!(matches!(other.create(again.clone(), NOW).await, Err(LinkError::Taken { .. })));
+        let which = Which { workspace: None, domain: None, code: "a".into() };
+        store.change(&which, &Change::Delete, NOW).await.unwrap();
+        assert!(matches!(other.create(again, NOW).await, Err(LinkError::Taken { .. })));
+        // Another domain and another case are other links.
+        other.create(NewLink { domain: Some("second.example".into()), ..with_code("a") }, NOW).await.unwrap();
+        other.create(with_code("A"), NOW).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_workspace_must_be_there() {
+        let (_dir, store) = store().await;
+        let new = NewLink { workspace: "acme".into(), ..with_code("a") };
+        assert!(matches!(store.create(new, NOW).await, Err(LinkError::UnknownWorkspace(name)) if name == "acme"));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn of_two_who_want_one_code_one_gets_it() {
+        let (dir, first) = store().await;
+        let second = reopened(&dir).await;
+        for n in 0..20 {
+            let code = n.to_string();
+            let (a, b) = tokio::join!(first.create(with_code(&code), NOW), second.create(with_code(&code), NOW));
+            assert_eq!(usize::from(a.is_ok()) + usize::from(b.is_ok()), 1, "{a:?} {b:?}");
+            let refused = a.and(b).unwrap_err();
+            assert!(matches!(refused, LinkError::Taken { .. }), "{refused}");
+        }
+    }
+
+    #[tokio::test]
+    async fn caches_of_the_process_are_told() {
+        let (_dir, store) = store().await;
+        let mut changes = store.clone().changes();
+        store.create(with_code("a"), NOW).await.unwrap();
+        assert_eq!(changes.try_recv().unwrap(), Changed { domain: "sho.rt".into(), code: "a".into() });
+        assert!(store.create(with_code("a"), NOW).await.is_err());
+        assert!(changes.try_recv().is_err());
+    }
 }

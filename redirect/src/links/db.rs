@@ -181,6 +181,18 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_store_of_a_newer_version_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let location = dir.path().join("links.db").to_str().unwrap().to_owned();
+        let pools = Pools::open(&location).await.unwrap();
+        let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+                     VALUES (9999, 'newer', TRUE, x'00', 0)";
+        sqlx::query(newer).execute(&pools.writes).await.unwrap();
+        let error = Pools::open(&location).await.unwrap_err();
+        assert!(matches!(error, LinkError::Schema { .. }), "{error}");
+    }
+
     #[cfg(unix)]
     #[tokio::test]
     async fn only_the_owner_can_read_the_files() {

@@ -70,12 +70,8 @@ impl LinkStore {
         let distinct: Vec<&(String, &str)> = keys.iter().collect::<HashSet<_>>().into_iter().collect();
         let mut found = HashMap::new();
         for chunk in distinct.chunks(CHUNK) {
-            let mut query =
-                QueryBuilder::<Db>::new("SELECT id, workspace, domain, code FROM links WHERE (domain, code) IN (");
-            query.push_values(chunk, |mut row, (domain, code)| {
-                row.push_bind(domain).push_bind(code);
-            });
-            query.push(")");
+            let mut query = QueryBuilder::<Db>::new("SELECT id, workspace, domain, code FROM links WHERE ");
+            push_keys(&mut query, chunk);
             for row in query.build().fetch_all(&self.pools.reads).await.doing(DOING)? {
                 let link = read_found(&row).doing(DOING)?;
                 // The key's own text, so that the map borrows from the caller.
@@ -128,6 +124,14 @@ impl LinkStore {
     }
 }
 
+fn push_keys(query: &mut QueryBuilder<Db>, keys: &[&(String, &str)]) {
+    query.push("(domain, code) IN (");
+    query.push_values(keys, |mut row, (domain, code)| {
+        row.push_bind(domain.clone()).push_bind((*code).to_owned());
+    });
+    query.push(")");
+}
+
 fn read_found(row: &Row) -> Result<Found, sqlx::Error> {
     Ok(Found {
         id: parsed(row, "id")?,
@@ -146,4 +150,90 @@ fn read_revision(row: &Row) -> Result<(LinkId, Revision), sqlx::Error> {
         status: parsed(row, "status")?,
     };
     Ok((parsed(row, "link_id")?, revision))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::store;
+    use super::super::{Change, NewLink, Which};
+    use super::*;
+
+    const NOW: UtcMicros = UtcMicros(1_773_480_413_123_456);
+
+    async fn add(store: &LinkStore, domain: &str, code: &str, now: UtcMicros) -> LinkId {
+        let new =
+            NewLink { domain: Some(domain.into()), code: Some(code.into()), ..NewLink::to("https://example.com/") };
+        store.create(new, now).await.unwrap().id
+    }
+
+    async fn ids(store: &LinkStore, keys: &[(&str, &str)]) -> Vec<Option<LinkId>> {
+        let keys: Vec<_> = keys.iter().map(|(domain, code)| ((*domain).to_owned(), (*code).to_owned())).collect();
+        let found = store.histories(&keys).await.unwrap();
+        found.iter().map(|history| history.as_ref().map(|history| history.link_id)).collect()
+    }
+
+    #[tokio::test]
+    async fn keys_meet_their_links_in_order() {
+        let (_dir, store) = store().await;
+        let a = add(&store, "sho.rt", "a", NOW).await;
+        let other = add(&store, "second.example", "a", NOW).await;
+        let keys = [
+            ("sho.rt", "b"),
+            ("second.example", "a"),
+            ("sho.rt", "a"),
+            ("SHO.rt:443", "a"),
+            ("sho.rt", "A"),
+            ("x", "a"),
+        ];
+        assert_eq!(ids(&store, &keys).await, [None, Some(other), Some(a), Some(a), None, None]);
+        assert!(ids(&store, &[]).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn without_a_domain_the_first_is_meant_else_the_oldest_link() {
+        let (_dir, store) = store().await;
+        let second = add(&store, "second.example", "a", NOW).await;
+        assert_eq!(ids(&store, &[("", "a"), ("", "b")]).await, [Some(second), None]);
+        let first = add(&store, "sho.rt", "a", UtcMicros(NOW.0 + 1)).await;
+        assert_eq!(ids(&store, &[("", "a"), ("second.example", "a")]).await, [Some(first), Some(second)]);
+    }
+
+    #[tokio::test]
+    async fn a_tombstone_keeps_its_history() {
+        let (_dir, store) = store().await;
+        add(&store, "sho.rt", "a", NOW).await;
+        let which = Which { workspace: None, domain: None, code: "a".into() };
+        store.change(&which, &Change::Delete, UtcMicros(NOW.0 + 5)).await.unwrap();
+        let history = store.histories(&[(String::new(), "a".into())]).await.unwrap().remove(0).unwrap();
+        assert_eq!((history.workspace.as_str(), history.revisions.len()), ("default", 2));
+        assert_eq!(history.at(UtcMicros(NOW.0 - 1)), None);
+        assert_eq!(history.at(UtcMicros(NOW.0 + 4)).map(|r| r.revision), Some(1));
+        assert_eq!(history.at(UtcMicros(NOW.0 + 5)).map(|r| r.revision), Some(2));
+    }
+
+    #[tokio::test]
+    async fn more_keys_than_a_statement_takes() {
+        let (_dir, store) = store().await;
+        let mut known = HashMap::new();
+        for n in (0..3 * CHUNK).step_by(100) {
+            known.insert(
+                n.to_string(),
+                add(&store, if n % 200 == 0 { "sho.rt" } else { "second.example" }, &n.to_string(), NOW).await,
+            );
+        }
+        let codes: Vec<String> = (0..3 * CHUNK).chain(0..CHUNK).map(|n| n.to_string()).collect();
+        let keys: Vec<_> = codes.iter().map(|code| ("", code.as_str())).collect();
+        let expected: Vec<_> = codes.iter().map(|code| known.get(code).copied()).collect();
+        assert_eq!(ids(&store, &keys).await, expected);
+    }
+
+    #[tokio::test]
+    async fn keys_are_found_by_index() {
+        let (_dir, store) = store().await;
+        let mut query = QueryBuilder::<Db>::new("EXPLAIN QUERY PLAN SELECT id FROM links WHERE ");
+        push_keys(&mut query, &[&("a".into(), "b"), &("c".into(), "d")]);
+        let rows = query.build().fetch_all(&store.pools.reads).await.unwrap();
+        let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+        assert!(plan.iter().any(|step| step.starts_with("SEARCH links USING INDEX")), "{plan:?}");
+    }
 }

@@ -32,8 +32,13 @@ mod visitor_keys;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use schemas::Link;
+use sqlx::Transaction;
 use tokio::sync::broadcast;
+
+use error::Doing;
 
 pub use access::Token;
 pub use change::{Change, Edit};
@@ -60,6 +65,7 @@ pub struct LinkStore {
     pools: Arc<db::Pools>,
     domains: Arc<Domains>,
     changes: broadcast::Sender<Changed>,
+    changes_sent: Arc<AtomicU64>,
 }
 
 impl LinkStore {
@@ -72,7 +78,7 @@ impl LinkStore {
     pub async fn open(location: &str, domains: Domains) -> Result<Self, LinkError> {
         let pools = Arc::new(db::Pools::open(location).await?);
         let (changes, _) = broadcast::channel(CHANGES_KEPT);
-        Ok(Self { pools, domains: Arc::new(domains), changes })
+        Ok(Self { pools, domains: Arc::new(domains), changes, changes_sent: Arc::default() })
     }
 
     /// The host names served.
@@ -87,9 +93,26 @@ impl LinkStore {
         self.changes.subscribe()
     }
 
-    fn announce(&self, domain: &str, code: &str) {
-        // An error only says that nobody listens.
-        let _ = self.changes.send(Changed { domain: domain.to_owned(), code: code.to_owned() });
+    /// How many changes have been sent to [`LinkStore::changes`]. A change is counted after it is sent, and before
+    /// whoever made it is told that it is made: a cache that compares this number before it answers, and takes in
+    /// what has been sent when it differs, never answers from before a change.
+    pub fn changes_sent(&self) -> u64 {
+        self.changes_sent.load(Ordering::Acquire)
+    }
+
+    /// Commits a change of a link and tells whoever listens. In a task of its own: a caller that goes away in between
+    /// (a client that hangs up) must not leave a change that nobody was told of.
+    async fn commit(&self, tx: Transaction<'static, db::Db>, link: &Link) -> Result<(), LinkError> {
+        let changed = Changed { domain: link.domain.clone(), code: link.code.clone() };
+        let (changes, sent) = (self.changes.clone(), Arc::clone(&self.changes_sent));
+        let committing = tokio::spawn(async move {
+            tx.commit().await?;
+            // An error only says that nobody listens.
+            let _ = changes.send(changed);
+            sent.fetch_add(1, Ordering::AcqRel);
+            Ok(())
+        });
+        committing.await.unwrap_or(Err(sqlx::Error::WorkerCrashed)).doing("committing a change of a link")
     }
 }
 

@@ -196,3 +196,6 @@ where
 {
     row.try_get::<&str, _>(column)?.parse().map_err(|error: T::Err| sqlx::Error::Decode(error.into()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -205,3 +205,6 @@ fn journal(row: &Row) -> Result<RegisteredJournal, sqlx::Error> {
         committed: row.try_get::<i64, _>("committed")?.unsigned_abs(),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,3 +69,53 @@ async fn read<'e, E: Executor<'e, Database = Db>>(executor: E, day: i32) -> Resu
 fn wrong_length() -> sqlx::Error {
     sqlx::Error::Decode("a visitor key has 16 bytes".into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{reopened, store};
+    use super::*;
+
+    #[tokio::test]
+    async fn every_node_has_the_same_key_of_a_day() {
+        let (dir, store) = store().await;
+        let other = reopened(&dir).await;
+        let (a, b) = tokio::join!(store.key_of(20_000), other.key_of(20_000));
+        let key = a.unwrap();
+        assert_eq!(key, b.unwrap());
+        assert_eq!(key, store.key_of(20_000).await.unwrap());
+        assert_ne!(key, store.key_of(20_001).await.unwrap());
+        assert_ne!(key, store.key_of(-1).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_past_day_whose_key_is_gone_gets_one_new_key() {
+        let (_dir, store) = store().await;
+        let (day, today) = (100, 110);
+        let first = store.visitor_key(day, day).await.unwrap();
+        let kept = store.visitor_key(today, today).await.unwrap();
+        assert_eq!(store.destroy_visitor_keys(day).await.unwrap(), 0);
+        assert_eq!(store.destroy_visitor_keys(today).await.unwrap(), 1);
+        let second = store.visitor_key(day, today).await.unwrap();
+        assert_ne!(first, second);
+        // Destroying by the same rule goes on, and leaves the new one alone while it may be in use.
+        assert_eq!(store.destroy_visitor_keys(today).await.unwrap(), 0);
+        assert_eq!(store.visitor_key(day, today + 1).await.unwrap(), second);
+        assert_eq!(store.visitor_key(today, today).await.unwrap(), kept);
+        assert_eq!(store.destroy_visitor_keys(today + 1).await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_destroyed_key_is_in_no_file() {
+        let (dir, store) = store().await;
+        let key = store.visitor_key(1, 1).await.unwrap();
+        let holds = || {
+            std::fs::read_dir(dir.path()).unwrap().any(|entry| {
+                let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+                bytes.windows(16).any(|window| window == key.0)
+            })
+        };
+        assert!(holds());
+        assert_eq!(store.destroy_visitor_keys(2).await.unwrap(), 1);
+        assert!(!holds());
+    }
+}
