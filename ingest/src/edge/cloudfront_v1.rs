@@ -53,19 +53,22 @@ struct CloudFrontV1 {
 /// How many of the first lines are headers, or rows of the columns that they name.
 pub fn recognise(sample: &Sample<'_>) -> Fit {
     let arena = Arena::new();
-    let (mut layout, mut named, mut matched) = (CloudFrontV1::none(), 0, 0);
+    let (mut layout, mut named, mut headers, mut matched) = (CloudFrontV1::none(), 0, 0, 0);
     for line in &sample.lines {
         if line.starts_with(b"#") {
             if let Some(fields) = CloudFrontV1::of_header(line) {
                 named = named.max(fields.slots.len());
                 layout = fields;
             }
-            matched += usize::from(named > 0);
+            headers += 1;
         } else {
             matched += usize::from(layout.entry(line, &arena).is_ok());
         }
     }
     let of = sample.lines.len();
+    if named > 0 {
+        matched += headers;
+    }
     let why = match named {
         0 if sample.lines.iter().any(|line| line.starts_with(FIELDS)) => {
             "its #Fields line lacks date, time, cs-uri-stem or sc-status".to_owned()
@@ -169,4 +172,97 @@ fn status_code(column: &[u8]) -> Result<u16, Reject> {
         return Ok(0);
     }
     std::str::from_utf8(column).ok().and_then(|text| text.parse().ok()).ok_or(Reject::BAD_STATUS)
+}
+
+#[cfg(test)]
+mod tests {
+    use schemas::Method;
+
+    use super::super::format::Format;
+    use super::super::parser::FileParser;
+    use super::super::testing::{requests, verdicts};
+    use super::*;
+
+    const NAMES_33: &str = "#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken x-forwarded-for ssl-protocol ssl-cipher x-edge-response-result-type cs-protocol-version fle-status fle-encrypted-fields c-port time-to-first-byte x-edge-detailed-result-type sc-content-type sc-content-len sc-range-start sc-range-end";
+    const ROW_33: &str = "2026-03-14\t09:26:53\tHEL51-P6\t512\t2001:db8:0:1::7\tGET\td111111abcdef8.cloudfront.net\t/%25E5%25A5%25BD\t302\thttps://social.example/a?x=%257B1%257D\tMozilla/5.0%20(X11;%20Linux)\ts=a%2520b\t-\tMiss\tHIvlii7g2pXiu8oYXg6Sw4Fs--b-JnQ==\tGo.example.com\thttps\t221\t0.002\t203.0.113.200,%20198.51.100.3\tTLSv1.3\tTLS_AES_128_GCM_SHA256\tHit\tHTTP/2.0\t-\t-\t50412\t0.002\tHit\ttext/html\t0\t-\t-";
+    const NAMES_12: &str = "#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query";
+    const ROW_12: &str = "2014-05-23\t01:13:11\tFRA2\t182\t192.0.2.10\tGET\td111111abcdef8.cloudfront.net\t/k7Qp2\t302\t-\tMozilla/4.0%2520(compatible)\t-";
+
+    #[test]
+    fn a_row_is_read_whole() {
+        let file = format!("#Version: 1.0\n{NAMES_33}\n{ROW_33}\n");
+        requests(Format::CloudFrontV1, &file, |request| {
+            assert_eq!(request.time.to_string(), "2026-03-14T09:26:53Z");
+            assert_eq!((request.host, request.path, request.code), ("go.example.com", "/%E5%A5%BD", "好"));
+            assert_eq!((request.query, request.referrer), ("s=a%20b", "https://social.example/a?x=%7B1%7D"));
+            assert_eq!((request.method, request.status, request.class), (Some(Method::Get), 302, EdgeClass::Edge));
+            assert_eq!(request.address.map(|address| address.to_string()).as_deref(), Some("2001:db8:0:1::7"));
+            assert_eq!(request.user_agent, "Mozilla/5.0 (X11; Linux)");
+            assert_eq!(request.line_key, Some(&b"HIvlii7g2pXiu8oYXg6Sw4Fs--b-JnQ=="[..]));
+        });
+        assert_eq!(verdicts(Format::CloudFrontV1, &file), ["header", "header", "edge"]);
+    }
+
+    #[test]
+    fn each_change_to_a_row_has_its_verdict() {
+        for (from, to, verdict) in [
+            ("\tHit\tHTTP", "\tMiss\tHTTP", "origin"),
+            ("\tHit\tHTTP", "\t-\tHTTP", "origin"),
+            ("\tHit\ttext", "\tOriginShieldHit\ttext", "edge"),
+            ("\t302\t", "\t000\t", "aborted"),
+            ("\t302\t", "\t-\t", "aborted"),
+            ("\t302\t", "\t503\t", "not_redirect"),
+            ("\t302\t", "\tx\t", "bad_status"),
+            ("\tGET\t", "\tHEAD\t", "edge"),
+            ("\tGET\t", "\tOPTIONS\t", "method"),
+            ("\tGET\t", "\t-\t", "bad_request"),
+            ("/%25E5", "%25E5", "bad_request"),
+            ("2026-03-14", "2026-02-30", "bad_timestamp"),
+            ("2026-03-14", "-", "bad_timestamp"),
+            ("HIvlii7g2pXiu8oYXg6Sw4Fs--b-JnQ==", "-", "no_request_id"),
+            ("(X11;%20Linux)", "(X11; Linux)", "edge"),
+            ("\t-\t-\t50412", "\t50412", "cut_short"),
+            ("\ttext/html", "\ttext/html\tmore", "too_many_columns"),
+        ] {
+            let changed = ROW_33.replacen(from, to, 1);
+            assert_ne!(changed, ROW_33);
+            let file = format!("{NAMES_33}\n{changed}\n{ROW_33}\n");
+            assert_eq!(verdicts(Format::CloudFrontV1, &file), ["header", verdict, "edge"], "{from} -> {to}");
+        }
+    }
+
+    #[test]
+    fn names_decide_and_may_change_in_the_middle() {
+        let file = format!(
+            "{ROW_12}\n#Version: 1.0\r\n{NAMES_33}\r\n{ROW_33}\r\n{NAMES_12}\n{ROW_12}\n{ROW_33}\n#Fields: date\n{ROW_12}"
+        );
+        let expected = [
+            "no_header",
+            "header",
+            "header",
+            "edge",
+            "header",
+            "no_request_id",
+            "too_many_columns",
+            "header",
+            "no_header",
+        ];
+        assert_eq!(verdicts(Format::CloudFrontV1, &file), expected);
+        let more = format!("{NAMES_33} asn new-one\n{ROW_33}\t64496\tx\n");
+        assert_eq!(verdicts(Format::CloudFrontV1, &more), ["header", "edge"]);
+        let turned =
+            "#Fields: sc-status  cs-uri-stem\ttime date x-edge-request-id\n302\t/k\t09:26:53\t2026-03-14\tid\n";
+        assert_eq!(verdicts(Format::CloudFrontV1, turned), ["header", "origin"]);
+    }
+
+    #[test]
+    fn the_oldest_layout_has_no_id() {
+        let has_id =
+            |names: &str| FileParser::new(Format::CloudFrontV1, names.as_bytes(), Settings::default()).layout_has_id();
+        assert!(has_id(NAMES_33));
+        assert!(!has_id(NAMES_12));
+        requests(Format::CloudFrontV1, &format!("{NAMES_12}\n{ROW_12}\n"), |request| {
+            assert_eq!((request.user_agent, request.host, request.line_key), ("Mozilla/4.0 (compatible)", "", None));
+        });
+    }
 }

@@ -45,6 +45,8 @@ pub mod reader;
 pub mod request;
 pub mod sniff;
 pub mod target;
+#[cfg(test)]
+mod testing;
 pub mod unpack;
 
 pub use arena::Arena;

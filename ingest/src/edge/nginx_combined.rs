@@ -207,3 +207,92 @@ fn tail(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         Some(value)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use schemas::Method;
+
+    use super::super::format::Format;
+    use super::super::parser::FileParser;
+    use super::super::testing::{requests, verdicts};
+    use super::*;
+
+    const LINE: &str = r#"2001:db8:31::5 - jo [x] doe [14/Mar/2026:11:26:53 +0200] "GET /%E5%A5%BD?s=1 HTTP/2.0" 302 0 "https://news.example.org/" "bad \x22agent\x22 \x5C \xE5\xA5\xBD" HIT 2ceb65d3ed0c5af6e38ef489d8072a59"#;
+
+    #[test]
+    fn a_line_is_read_whole() {
+        requests(Format::NginxCombined, LINE, |request| {
+            assert_eq!(request.time.to_string(), "2026-03-14T09:26:53Z");
+            assert_eq!((request.host, request.path, request.code, request.query), ("", "/%E5%A5%BD", "好", "s=1"));
+            assert_eq!((request.method, request.status, request.class), (Some(Method::Get), 302, EdgeClass::Edge));
+            assert_eq!(request.address.map(|address| address.to_string()).as_deref(), Some("2001:db8:31::5"));
+            assert_eq!((request.user_agent, request.referrer), ("bad \"agent\" \\ 好", "https://news.example.org/"));
+            assert_eq!(request.line_key, Some(&b"2ceb65d3ed0c5af6e38ef489d8072a59"[..]));
+        });
+        assert_eq!(verdicts(Format::NginxCombined, LINE), ["edge"]);
+    }
+
+    #[test]
+    fn each_change_to_a_line_has_its_verdict() {
+        for (from, to, verdict) in [
+            (" HIT ", " EXPIRED ", "origin"),
+            (" HIT ", " - ", "edge_redirect"),
+            (" 302 ", " 499 ", "aborted"),
+            (" 302 ", " 404 ", "not_redirect"),
+            (" 302 ", " x ", "bad_status"),
+            ("GET ", "HEAD ", "edge"),
+            ("GET ", "DELETE ", "method"),
+            ("GET /%E5%A5%BD?s=1 HTTP/2.0", "", "bad_request"),
+            ("GET /%E5%A5%BD?s=1 HTTP/2.0", r"\x16\x03\x01\x02\x00", "bad_request"),
+            ("GET /%E5%A5%BD?s=1 HTTP/2.0", "GET /a b HTTP/1.1", "edge"),
+            ("GET /%E5%A5%BD?s=1 HTTP/2.0", "GET k HTTP/1.1", "bad_request"),
+            ("Mar", "Mrz", "bad_timestamp"),
+            ("14/", "32/", "bad_timestamp"),
+            (r#" HIT 2ceb65d3ed0c5af6e38ef489d8072a59"#, "", "cut_short"),
+            ("2ceb65d3ed0c5af6e38ef489d8072a59", "", "cut_short"),
+            ("2ceb65d3ed0c5af6e38ef489d8072a59", "2ceb65d3", "no_request_id"),
+            ("2ceb65d3ed0c5af6e38ef489d8072a59", "-", "no_request_id"),
+            (r#"\xBD" HIT 2ceb65d3ed0c5af6e38ef489d8072a59"#, "", "cut_short"),
+            ("[14/Mar/2026:11:26:53 +0200] ", "", "bad_line"),
+            ("2a59", r#"2a59 0.002 "new""#, "edge"),
+        ] {
+            let changed = LINE.replacen(from, to, 1);
+            assert_ne!(changed, LINE);
+            // The layout comes from the good lines around it.
+            let verdicts = verdicts(Format::NginxCombined, &format!("{LINE}\n{changed}\n{LINE}\n"));
+            assert_eq!(verdicts, ["edge", verdict, "edge"], "{from} -> {to}");
+        }
+    }
+
+    #[test]
+    fn the_columns_behind_the_agent_are_found() {
+        let start = LINE.strip_suffix(" HIT 2ceb65d3ed0c5af6e38ef489d8072a59").unwrap();
+        let id = "2ceb65d3ed0c5af6e38ef489d8072a59";
+        for (tail, cache, place) in [
+            (format!(" HIT {id}"), Some(0), Some(1)),
+            (format!(" {id} HIT"), Some(1), Some(0)),
+            (format!(" 0.002 \"10.0.0.1, 10.0.0.2\" MISS {id} more"), Some(2), Some(3)),
+            (format!(" - {id}"), Some(0), Some(1)),
+            (" - -".to_owned(), Some(0), Some(1)),
+            (" HIT -".to_owned(), Some(0), Some(1)),
+            (" HIT".to_owned(), Some(0), None),
+            (String::new(), None, None),
+            (" \"-\"".to_owned(), None, None),
+            (" \"203.0.113.9\"".to_owned(), None, None),
+        ] {
+            let file = format!("{start}{tail}\n");
+            let columns = columns(&Sample::of(file.as_bytes()));
+            assert_eq!((columns.cache, columns.id), (cache, place), "{tail}");
+            let parser = FileParser::new(Format::NginxCombined, file.as_bytes(), Settings::default());
+            assert_eq!(parser.layout_has_id(), place.is_some());
+        }
+    }
+
+    #[test]
+    fn a_plain_combined_line_is_the_origins_as_far_as_it_says() {
+        let start = LINE.strip_suffix(" HIT 2ceb65d3ed0c5af6e38ef489d8072a59").unwrap();
+        let mut classes = Vec::new();
+        requests(Format::NginxCombined, start, |request| classes.push((request.class, request.line_key.is_some())));
+        assert_eq!(classes, [(EdgeClass::Origin, false)]);
+    }
+}

@@ -172,3 +172,80 @@ fn entry<'a>(object: Object<'a>, arena: &'a Arena) -> Result<Entry<'a>, Reject> 
 fn instant(text: &str) -> Option<UtcMicros> {
     clock::any(text.as_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use schemas::Method;
+
+    use super::super::format::Format;
+    use super::super::parser::FileParser;
+    use super::super::testing::{requests, verdicts};
+    use super::*;
+
+    const LINE: &str = r#"{"time_iso8601":"2026-03-14T10:26:53+01:00","msec":"1773480413.123","remote_addr":"203.0.113.10","host":"Go.example.com","request_method":"GET","request_uri":"/%E5%A5%BD?s=1","status":"302","http_referer":"https://news.example.org/","http_user_agent":"say \"hi\"","upstream_cache_status":"HIT","request_id":"87edc48b25ee78e474b46ddef4d1cff6","scheme":"http"}"#;
+
+    #[test]
+    fn a_line_by_variable_names_is_read_whole() {
+        requests(Format::NginxJson, LINE, |request| {
+            assert_eq!(request.time.to_string(), "2026-03-14T09:26:53.123Z");
+            assert_eq!(
+                (request.host, request.path, request.code, request.query),
+                ("go.example.com", "/%E5%A5%BD", "好", "s=1")
+            );
+            assert_eq!((request.method, request.status, request.class), (Some(Method::Get), 302, EdgeClass::Edge));
+            assert_eq!(request.address, Some([203, 0, 113, 10].into()));
+            assert_eq!((request.user_agent, request.referrer), ("say \"hi\"", "https://news.example.org/"));
+            assert_eq!(request.line_key, Some(&b"87edc48b25ee78e474b46ddef4d1cff6"[..]));
+        });
+        assert_eq!(verdicts(Format::NginxJson, LINE), ["edge"]);
+    }
+
+    #[test]
+    fn each_change_to_a_line_has_its_verdict() {
+        for (from, to, verdict) in [
+            (r#""HIT""#, r#""MISS""#, "origin"),
+            (r#""HIT""#, r#""""#, "edge_redirect"),
+            (r#""HIT""#, r#""","upstream_status":"302""#, "origin"),
+            (r#""302""#, "302", "edge"),
+            (r#""302""#, r#""499""#, "aborted"),
+            (r#""302""#, r#""404""#, "not_redirect"),
+            (r#""302""#, r#""-""#, "bad_status"),
+            (r#""GET""#, r#""HEAD""#, "edge"),
+            (r#""GET""#, r#""POST""#, "method"),
+            (r#""GET""#, r#""""#, "bad_request"),
+            (r#"/%E5%A5%BD?s=1"#, "", "bad_request"),
+            (r#""1773480413.123""#, "1773480413.123", "edge"),
+            (r#""1773480413.123""#, r#""-""#, "edge"),
+            (r#"0","host"#, r#":80","host"#, "edge"),
+            ("1cff6\"", "1cff\"", "no_request_id"),
+            ("87edc48b25ee78e474b46ddef4d1cff6", "", "no_request_id"),
+            (r#"\"hi\""#, r#"\x22hi\x22"#, "bad_json"),
+            (r#","scheme":"http"}"#, "", "bad_json"),
+        ] {
+            let changed = LINE.replacen(from, to, 1);
+            assert_ne!(changed, LINE);
+            assert_eq!(verdicts(Format::NginxJson, &changed), [verdict], "{from} -> {to}");
+        }
+        let timeless = LINE.replace("1773480413.123", "").replace("2026-03-14T10", "2026-03-14T25");
+        assert_eq!(verdicts(Format::NginxJson, &timeless), ["bad_timestamp"]);
+    }
+
+    #[test]
+    fn short_names_and_a_whole_request_line_do_too() {
+        let line = r#"{"time":"14/Mar/2026:09:26:53 +0000","remote_addr":"2001:db8::7","request":"GET /k HTTP/1.1","status":302,"cache":"MISS","ua":"x","request_id":"op-1"}"#;
+        requests(Format::NginxJson, line, |request| {
+            assert_eq!((request.code, request.user_agent, request.class), ("k", "x", EdgeClass::Origin));
+            assert_eq!(request.time.to_string(), "2026-03-14T09:26:53Z");
+        });
+        assert_eq!(verdicts(Format::NginxJson, line), ["origin"]);
+    }
+
+    #[test]
+    fn a_layout_without_an_id_is_told() {
+        let has_id =
+            |file: &str| FileParser::new(Format::NginxJson, file.as_bytes(), Settings::default()).layout_has_id();
+        assert!(has_id(LINE));
+        assert!(has_id(&LINE.replace("87edc48b25ee78e474b46ddef4d1cff6", "")));
+        assert!(!has_id(&LINE.replace("request_id", "connection")));
+    }
+}

@@ -101,3 +101,118 @@ impl Job {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::testing::block;
+    use super::super::{Ids, Reject, fingerprint};
+    use super::*;
+
+    const FIELDS: &str = "#Fields: date time cs-uri-stem sc-status";
+
+    fn seen(jobs: &[Job]) -> Vec<(u64, Option<String>)> {
+        let arena = Arena::new();
+        let mut seen = Vec::new();
+        for job in jobs {
+            job.parse(&arena, |raw, line| {
+                seen.push((
+                    raw.number,
+                    match line {
+                        Line::Request(request) => Some(request.code.to_owned()),
+                        Line::Reject(reject) => Some(reject.reason.to_owned()),
+                        _ => None,
+                    },
+                ));
+            });
+        }
+        seen
+    }
+
+    #[test]
+    fn headers_hold_for_later_blocks_whenever_those_are_parsed() {
+        let row = |code: &str| format!("2026-03-14\t09:26:53\t/{code}\t302\n");
+        let first = format!("{FIELDS}\n{}", row("a"));
+        let second = format!("{}#Fields: sc-status cs-uri-stem date time\n302\t/c\t2026-03-14\t09:26:53\n\n", row("b"));
+        let mut parser = FileParser::new(Format::CloudFrontV1, first.as_bytes(), Settings::default());
+        let mut jobs: Vec<Job> =
+            [first, second, row("d")].iter().map(|bytes| parser.job(block(bytes.as_bytes()))).collect();
+        let codes: Vec<Option<String>> = seen(&jobs).into_iter().map(|(_, code)| code).collect();
+        let some = |code: &str| Some(code.to_owned());
+        assert_eq!(codes, [None, some("a"), some("b"), None, some("c"), None, some("bad_timestamp")]);
+        jobs.reverse();
+        assert_eq!(seen(&jobs)[0].1, some("bad_timestamp"));
+    }
+
+    #[test]
+    fn lines_are_numbered_and_faults_are_rejects() {
+        let mut block = block(format!("{FIELDS}\n\n{}\ncut", "x".repeat(90)).as_bytes());
+        block.line_limit = 80;
+        block.first_line = 7;
+        block.tail = super::super::block::Tail::CutShort;
+        let mut parser = FileParser::new(Format::CloudFrontV1, b"", Settings::default());
+        let reasons = [Reject::TOO_LONG.reason, Reject::CUT_SHORT.reason].map(|reason| Some(reason.to_owned()));
+        let [long, cut] = reasons;
+        assert_eq!(seen(&[parser.job(block)]), [(7, None), (8, None), (9, long), (10, cut)]);
+    }
+
+    /// Bytes that come near to being lines: pieces of real ones, cut, joined and sprinkled with anything.
+    fn near_lines() -> impl Strategy<Value = Vec<u8>> {
+        let pieces = prop::sample::select(vec![
+            "#Fields: date time cs-uri-stem sc-status cs(User-Agent) c-ip x-edge-request-id\n",
+            "2026-03-14\t09:26:53\t/%25E5\t302\tMozilla%2520x\t[::1%1]:2\tid\n",
+            "203.0.113.10 - - [14/Mar/2026:09:26:53 +0000] \"GET /k HTTP/2.0\" 302 0 \"-\" \"a\\x22\" HIT 2ceb65d3ed0c5af6e38ef489d8072a59\n",
+            "{\"msec\":1.5,\"uri\":\"/k?\",\"method\":\"GET\",\"status\":302,\"remote_addr\":\"::1\",\"request_id\":\"x\"}\n",
+            "{\"time\":{},\"request\":\"GET \",\"status\":[],\"remote_addr\":null}\n",
+            "\\",
+            "\"",
+            "%",
+            "\t",
+            "\n",
+            "#",
+            "[",
+            "] \"",
+            "{",
+            "\u{feff}",
+            "\0",
+            "-",
+            " ",
+        ]);
+        let piece = prop_oneof![
+            4 => (pieces, any::<prop::sample::Index>(), any::<prop::sample::Index>()).prop_map(|(piece, a, b)| {
+                let (a, b) = (a.index(piece.len() + 1), b.index(piece.len() + 1));
+                if a == b { piece.as_bytes().to_vec() } else { piece.as_bytes()[a.min(b)..a.max(b)].to_vec() }
+            }),
+            1 => prop::collection::vec(any::<u8>(), 0..20),
+        ];
+        prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_parser_panic(head in near_lines(), bytes in near_lines()) {
+            let _ = super::super::sniff(&bytes);
+            for &format in Format::ALL {
+                let mut parser = FileParser::new(format, &head, Settings::default());
+                let job = parser.job(block(&bytes));
+                let (arena, mut lines) = (Arena::new(), 0);
+                job.parse(&arena, |raw, line| {
+                    lines += 1;
+                    prop_assert_line(raw.bytes, &line);
+                });
+                prop_assert_eq!(lines, job.block().line_count(), "one verdict a line");
+            }
+        }
+    }
+
+    /// What holds of every request, whatever it was made from.
+    fn prop_assert_line(bytes: &[u8], line: &Line<'_>) {
+        if let Line::Request(request) = line {
+            assert!(request.path.starts_with('/') && request.status == 302, "{bytes:?}");
+            assert!(request.code.len() <= bytes.len() * 3, "{bytes:?}");
+            assert_eq!(Ids::Trusted.key(request).is_ok(), request.line_key.is_some());
+            assert_eq!(fingerprint(request), fingerprint(request));
+        }
+    }
+}

@@ -229,3 +229,6 @@ impl<R: Read> LineReader<R> {
         Some(block)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,3 +76,73 @@ impl fmt::Display for Readings<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JSON: &str = r#"{"time_iso8601":"2026-03-14T10:26:53+01:00","msec":"1773480413.123","remote_addr":"203.0.113.10","host":"go.example.com","request_method":"GET","request_uri":"/k7Qp2","status":"302","request_id":"87edc48b25ee78e474b46ddef4d1cff6"}"#;
+    const COMBINED: &str = r#"203.0.113.10 - - [14/Mar/2026:09:26:53 +0000] "GET /k7Qp2 HTTP/2.0" 302 0 "-" "Mozilla/5.0" HIT 2ceb65d3ed0c5af6e38ef489d8072a59"#;
+    const W3C: &str = "#Version: 1.0\n#Fields: date time c-ip cs-method cs-uri-stem sc-status x-edge-request-id\n2026-03-14\t09:26:53\t203.0.113.10\tGET\t/k7Qp2\t302\tabc\n";
+
+    #[test]
+    fn each_format_is_told_and_says_why() {
+        for (file, format, why) in [
+            (JSON, Format::NginxJson, "1 of the first 1 lines are JSON objects with nginx's names"),
+            (
+                COMBINED,
+                Format::NginxCombined,
+                "1 of the first 1 lines are nginx's combined format, with cache status and request id behind the agent",
+            ),
+            (
+                W3C,
+                Format::CloudFrontV1,
+                "a #Fields line names 7 columns of CloudFront, and 3 of the first 3 lines fit it",
+            ),
+        ] {
+            assert_eq!(sniff(file.as_bytes()), Ok(Some(Sniffed { format, why: why.to_owned() })));
+        }
+    }
+
+    #[test]
+    fn broken_lines_among_good_ones_do_no_harm() {
+        let file = format!("{COMBINED}\n\u{16}\u{3}\nbroken\n{COMBINED}\n{COMBINED}\n");
+        assert_eq!(sniff(file.as_bytes()).unwrap().unwrap().format, Format::NginxCombined);
+    }
+
+    #[test]
+    fn an_empty_file_is_no_error() {
+        for empty in ["", "\n", "\r\n\r\n", "\u{feff}"] {
+            assert_eq!(sniff(empty.as_bytes()), Ok(None), "{empty:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_fits_none_shows_every_reading() {
+        // Rows of a real-time log have no header: they must not be read as anything.
+        let error = sniff(b"1773480413.123\t203.0.113.10\t0.001\t302\n").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no known log format fits; the file begins \"1773480413.123\\t203.0.113.10\\t0.001\\t302\"\n  \
+             nginx-json: no JSON object a line (expected `{` at line 1 column 1)\n  \
+             nginx-combined: no line is like `address - user [time] \"request\" status bytes \"referrer\" \"agent\"`\n  \
+             cloudfront-v1: no #Fields line"
+        );
+        let error = sniff(b"{\"a\":1}\n").unwrap_err().to_string();
+        assert!(error.contains("but without time, request_uri (or uri), status and remote_addr"), "{error}");
+        let error = sniff(b"#Version: 1.0\n#Fields: date time x-host-header\n").unwrap_err().to_string();
+        assert!(error.contains("its #Fields line lacks date, time, cs-uri-stem or sc-status"), "{error}");
+        let whole = COMBINED.replace("GET /", "GET http://go.example.com/");
+        let error = sniff(whole.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("1 of 1 request lines hold a whole URL"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_fits_two_shows_both_readings() {
+        let Err(SniffError::Several { readings }) = sniff(format!("{JSON}\n{COMBINED}\n").as_bytes()) else { panic!() };
+        let formats: Vec<Format> = readings.iter().map(|reading| reading.format).collect();
+        assert_eq!(formats, [Format::NginxJson, Format::NginxCombined]);
+        let text = SniffError::Several { readings }.to_string();
+        assert!(text.starts_with("more than one log format fits; name the right one with --format\n  nginx-json: 1"));
+    }
+}

@@ -1,0 +1,46 @@
+//! What tests of formats share.
+
+use bytes::Bytes;
+
+use super::block::{Block, Tail};
+use super::format::{Format, Settings};
+use super::parser::FileParser;
+use super::request::{EdgeClass, EdgeRequest, Line};
+use super::{Arena, Ids};
+
+/// The bytes as one block.
+pub(super) fn block(bytes: &[u8]) -> Block {
+    let tail = if bytes.is_empty() || bytes.ends_with(b"\n") { Tail::Whole } else { Tail::Unterminated };
+    Block { bytes: Bytes::copy_from_slice(bytes), first_line: 1, tail, line_limit: 64 << 10 }
+}
+
+/// Every line of a file in short: `edge`, `origin`, `header`, or the reason of an ignored or rejected one.
+pub(super) fn verdicts(format: Format, file: &str) -> Vec<&'static str> {
+    let mut verdicts = Vec::new();
+    let mut parser = FileParser::new(format, file.as_bytes(), Settings::default());
+    let job = parser.job(block(file.as_bytes()));
+    job.parse(&Arena::new(), |_, line| {
+        verdicts.push(match line {
+            Line::Header => "header",
+            Line::Ignored(why) => why.as_str(),
+            Line::Reject(reject) => reject.reason,
+            Line::Request(request) => match Ids::Trusted.key(&request) {
+                Err(reject) => reject.reason,
+                Ok(_) if request.class == EdgeClass::Edge => "edge",
+                Ok(_) => "origin",
+            },
+        });
+    });
+    verdicts
+}
+
+/// Shows each request of a file.
+pub(super) fn requests(format: Format, file: &str, mut show: impl FnMut(&EdgeRequest<'_>)) {
+    let mut parser = FileParser::new(format, file.as_bytes(), Settings::default());
+    let job = parser.job(block(file.as_bytes()));
+    job.parse(&Arena::new(), |_, line| {
+        if let Line::Request(request) = line {
+            show(&request);
+        }
+    });
+}
