@@ -1,0 +1,161 @@
+//! What a click's event needs of a request's headers, found in one pass. Pure.
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+/// The headers that announce a fetch ahead of a click, in the order in which an event lists them.
+const PURPOSE: [&str; 4] = ["sec-purpose", "purpose", "x-moz", "x-purpose"];
+/// What such a header's value begins with when the fetch is one ahead of a click.
+const SPECULATIVE: [&str; 4] = ["prefetch", "prerender", "preview", "instant"];
+
+/// The headers of one request that matter; of a repeated one the first.
+#[derive(Debug, Default)]
+pub(super) struct Fields<'a> {
+    pub(super) user_agent: Option<&'a HeaderValue>,
+    pub(super) referrer: Option<&'a HeaderValue>,
+    pub(super) language: Option<&'a HeaderValue>,
+    pub(super) host: Host<'a>,
+    purpose: [Option<&'a HeaderValue>; PURPOSE.len()],
+}
+
+/// The `Host` header.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Host<'a> {
+    #[default]
+    Missing,
+    One(&'a HeaderValue),
+    Repeated,
+}
+
+impl<'a> Fields<'a> {
+    /// Looks at every header once.
+    pub(super) fn of(headers: &'a HeaderMap) -> Self {
+        let mut fields = Self::default();
+        for (name, value) in headers {
+            fields.take(name, value);
+        }
+        fields
+    }
+
+    fn take(&mut self, name: &HeaderName, value: &'a HeaderValue) {
+        let first = |slot: &mut Option<&'a HeaderValue>| {
+            slot.get_or_insert(value);
+        };
+        match *name {
+            header::HOST => {
+                self.host = if self.host == Host::Missing { Host::One(value) } else { Host::Repeated };
+            }
+            header::USER_AGENT => first(&mut self.user_agent),
+            header::REFERER => first(&mut self.referrer),
+            header::ACCEPT_LANGUAGE => first(&mut self.language),
+            _ => {
+                let name = name.as_str();
+                // all four names are of these lengths, and few others are
+                if matches!(name.len(), 5 | 7 | 9 | 11)
+                    && let Some(at) = PURPOSE.iter().position(|&known| known == name)
+                {
+                    first(&mut self.purpose[at]);
+                }
+            }
+        }
+    }
+
+    /// Whether this is a fetch ahead of a click that may never come.
+    pub(super) fn is_speculative(&self) -> bool {
+        self.purpose.iter().flatten().any(|value| {
+            let value = value.as_bytes().trim_ascii_start();
+            SPECULATIVE
+                .iter()
+                .any(|word| value.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes())))
+        })
+    }
+
+    /// The purpose headers as `name: value` lines; empty when there is none, as almost always.
+    pub(super) fn purpose(&self) -> String {
+        let mut lines = String::new();
+        for (name, value) in PURPOSE.iter().zip(&self.purpose) {
+            if let Some(value) = value {
+                if !lines.is_empty() {
+                    lines.push('\n');
+                }
+                lines.extend([name, ": ", &text(Some(value))]);
+            }
+        }
+        lines
+    }
+}
+
+/// A header's text: empty when it is missing, bytes that are not UTF-8 replaced.
+pub(super) fn text(value: Option<&HeaderValue>) -> Cow<'_, str> {
+    value.map_or(Cow::Borrowed(""), |value| String::from_utf8_lossy(value.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn fetches_ahead_of_a_click_are_told_from_clicks() {
+        for (name, value, speculative) in [
+            ("sec-purpose", "prefetch", true),
+            ("sec-purpose", "prefetch;prerender", true),
+            ("sec-purpose", "prefetch;anonymous-client-ip", true),
+            ("Sec-Purpose", "Prefetch", true),
+            ("purpose", "prefetch", true),
+            ("purpose", " preview", true),
+            ("x-moz", "prefetch", true),
+            ("x-purpose", "preview", true),
+            ("x-purpose", "instant", true),
+            ("sec-purpose", "", false),
+            ("sec-purpose", "pre", false),
+            ("purpose", "é", false),
+            ("sec-fetch-dest", "prefetch", false),
+        ] {
+            let headers = headers(&[(Box::leak(name.to_lowercase().into_boxed_str()), value)]);
+            assert_eq!(Fields::of(&headers).is_speculative(), speculative, "{name}: {value}");
+        }
+        assert!(!Fields::of(&HeaderMap::new()).is_speculative());
+    }
+
+    #[test]
+    fn purposes_are_listed_as_lines_in_a_fixed_order() {
+        let headers = headers(&[
+            ("x-purpose", "preview"),
+            ("user-agent", "UA"),
+            ("sec-purpose", "prefetch"),
+            ("sec-purpose", "second"),
+        ]);
+        assert_eq!(Fields::of(&headers).purpose(), "sec-purpose: prefetch\nx-purpose: preview");
+        assert_eq!(Fields::default().purpose(), "");
+    }
+
+    #[test]
+    fn texts_are_the_first_and_survive_bad_bytes() {
+        let mut headers = headers(&[("user-agent", "one"), ("user-agent", "two"), ("referer", "r")]);
+        headers.insert(header::ACCEPT_LANGUAGE, HeaderValue::from_bytes(b"d\xe9").unwrap());
+        let fields = Fields::of(&headers);
+        assert_eq!(text(fields.user_agent), "one");
+        assert_eq!(text(fields.referrer), "r");
+        assert_eq!(text(fields.language), "d\u{fffd}");
+        assert_eq!(text(None), "");
+    }
+
+    #[test]
+    fn a_second_host_is_noticed() {
+        assert_eq!(Fields::of(&HeaderMap::new()).host, Host::Missing);
+        let one = headers(&[("host", "a")]);
+        assert!(matches!(Fields::of(&one).host, Host::One(value) if value == "a"));
+        for second in ["a", "b"] {
+            assert_eq!(Fields::of(&headers(&[("host", "a"), ("host", second)])).host, Host::Repeated);
+        }
+    }
+}
