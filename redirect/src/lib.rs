@@ -9,6 +9,7 @@
 //!
 //! * [`links`]: the link store: links, revisions, workspaces, tokens, and what the pipeline keeps beside them
 //! * [`manage`]: the management API
+//! * [`listener`]: the redirect listener
 //!
 //! This crate knows neither the lake nor the queries on it. A redirect needs nothing of the link store but its own
 //! lookup; what fails in `manage` or in the store's writing never reaches it.
@@ -16,3 +17,5 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod links;
+pub mod listener;
+pub mod manage;
