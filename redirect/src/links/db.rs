@@ -77,7 +77,8 @@ impl Pools {
         self.writes.begin_with("BEGIN IMMEDIATE").await
     }
 
-    /// Makes sure that what has been deleted is left in no file of the database, as far as no reader needs it now.
+    /// Makes sure that what has been deleted is left in no file of the database, unless a reader is in the way for
+    /// longer than [`BUSY`]: then the next call does it.
     pub(super) async fn forget(&self) -> Result<(), sqlx::Error> {
         sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.writes).await.map(drop)
     }
@@ -119,7 +120,8 @@ async fn migrate(location: &str, options: &SqliteConnectOptions) -> Result<(), L
                 tries += 1;
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            other => break other.doing("opening the link store")?,
+            Err(error) => return Err(LinkError::Location { location: location.to_owned(), why: error.to_string() }),
+            Ok(connection) => break connection,
         }
     };
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await.doing("preparing the link store")?;
@@ -165,7 +167,8 @@ mod tests {
         let path = dir.path().join("links.db");
         std::fs::write(&path, "no database, just a line of text that is long enough to be one\n".repeat(99)).unwrap();
         let error = Pools::open(path.to_str().unwrap()).await.unwrap_err();
-        assert!(matches!(error, LinkError::Database { .. }), "{error}");
+        assert!(matches!(error, LinkError::Location { .. }), "{error}");
+        assert!(error.to_string().contains("not a database"), "{error}");
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,7 @@
 //! * Every change of a link is a row of `link_revisions`, written in the same transaction; `effective_at` never goes
 //!   back within a link.
 //! * `complete_through` and `final_through` never go back, and no open journal's mark is before `complete_through`
-//!   ([`registry`]).
+//!   (`registry.rs`).
 //! * Of a token only the SHA-256 is kept.
 //!
 //! Failure: every call returns [`LinkError`]; nothing is half done, since each is one transaction. While another
@@ -73,8 +73,8 @@ impl LinkStore {
     /// the host names served.
     ///
     /// # Errors
-    /// [`LinkError::Location`] when the file can't be created, [`LinkError::Schema`] when a newer version has written
-    /// it, [`LinkError::Database`] when it can't be opened or is no database.
+    /// [`LinkError::Location`] when the file can't be created or opened or is no database, [`LinkError::Schema`] when
+    /// a newer version has written it, [`LinkError::Database`] when another process keeps it locked.
     pub async fn open(location: &str, domains: Domains) -> Result<Self, LinkError> {
         let pools = Arc::new(db::Pools::open(location).await?);
         let (changes, _) = broadcast::channel(CHANGES_KEPT);
@@ -138,5 +138,12 @@ pub(crate) mod testing {
         let path = dir.path().join("links.db");
         let domains = Domains::new(&["sho.rt", "second.example"]).unwrap();
         LinkStore::open(path.to_str().unwrap(), domains).await.unwrap()
+    }
+
+    /// Takes away the table of links, so that whatever needs it fails.
+    pub(crate) async fn break_links(store: &LinkStore) {
+        let mut tx = store.pools.write().await.unwrap();
+        sqlx::query("ALTER TABLE links RENAME TO elsewhere").execute(&mut *tx).await.unwrap();
+        tx.commit().await.unwrap();
     }
 }

@@ -9,6 +9,8 @@
 //! workspace's links, and another's is the same 404 as none at all; every error is a [`Problem`] that names the field
 //! at fault; bodies are bounded in size and in time.
 //!
+//! The calls on each thing are a file beside `links.rs` and their lines in [`router`].
+//!
 //! Failure: when the link store fails, 503 with `Retry-After`; why is in the log, not in the answer.
 
 mod auth;

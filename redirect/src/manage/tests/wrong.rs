@@ -97,3 +97,14 @@ async fn paths_and_methods_that_are_not_there() {
         assert_eq!(answer.header(header::ALLOW), allow);
     }
 }
+
+#[tokio::test]
+async fn what_ails_the_store_is_not_for_tenants() {
+    let api = Api::new().await;
+    testing::break_links(&api.store).await;
+    for answer in [api.get(&api.read, "/v1/links").await, api.add(&api.write, "a").await] {
+        answer.problem(503);
+        assert_eq!(answer.header(header::RETRY_AFTER), "1");
+        assert_eq!(answer.body["detail"], "the link store doesn't answer; try again");
+    }
+}
