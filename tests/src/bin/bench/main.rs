@@ -1,0 +1,67 @@
+//! The benchmark command: ours beside a peer in the same run, as a table.
+//!
+//! ```text
+//! cargo build --release && cargo run --release -p tests --bin bench -- [redirects] [backfill] [fresh] [bounded]
+//! ```
+//! Without names it runs all. Peers are those of `../shared/bench` (see its README for what they need); one that
+//! can't run is said so and left out. `HIGHWATER_BENCH_PYTHON` names the Python that has duckdb.
+
+mod backfill;
+mod bounded;
+mod fresh;
+mod redirects;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use table::Table;
+
+/// What every benchmark needs.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    /// The release binary under test, beside this one.
+    pub(crate) binary: PathBuf,
+    /// The folder of the peers.
+    pub(crate) peers: PathBuf,
+    /// A Python that has duckdb.
+    pub(crate) python: PathBuf,
+}
+
+fn setup() -> Result<Setup> {
+    let own = std::env::current_exe()?;
+    let binary = own.parent().context("no folder")?.join("highwater");
+    anyhow::ensure!(binary.is_file(), "{} is missing: cargo build --release first", binary.display());
+    let peers = PathBuf::from("../shared/bench");
+    let python = std::env::var_os("HIGHWATER_BENCH_PYTHON").map_or_else(
+        || {
+            let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+            let venv = home.join("peers/bin/python");
+            if venv.is_file() { venv } else { PathBuf::from("python3") }
+        },
+        PathBuf::from,
+    );
+    Ok(Setup { binary, peers: std::fs::canonicalize(&peers).unwrap_or(peers), python })
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
+    let setup = setup()?;
+    let mut table = Table::default();
+    if is_wanted("redirects") {
+        redirects::run(&setup, &mut table).await.context("redirects")?;
+    }
+    if is_wanted("backfill") {
+        backfill::run(&setup, &mut table).await.context("backfill")?;
+    }
+    if is_wanted("fresh") {
+        fresh::run(&setup, &mut table).await.context("fresh")?;
+    }
+    if is_wanted("bounded") {
+        bounded::run(&setup, &mut table).await.context("bounded")?;
+    }
+    println!("{table}");
+    Ok(())
+}

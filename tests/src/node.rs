@@ -1,0 +1,256 @@
+//! The real binary as a child process on a data folder of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::free_port;
+
+/// The longest that a start or a drain may take, in a debug build on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One data folder, its configuration, and the process that runs on it, if any.
+#[derive(Debug)]
+pub struct Node {
+    binary: PathBuf,
+    folder: TempDir,
+    /// Port of the redirect listener.
+    pub redirect: u16,
+    /// Port of the management listener.
+    pub manage: u16,
+    /// Port of the query listener.
+    pub query: u16,
+    /// Port of the ops listener.
+    pub ops: u16,
+    child: Option<Child>,
+    client: reqwest::Client,
+}
+
+impl Node {
+    /// A fresh folder. `settings` is TOML that is added to the listeners' addresses: tables other than `[redirect]`,
+    /// and lines of `[redirect]` in `redirect`.
+    ///
+    /// # Errors
+    /// When the folder can't be made.
+    pub fn new(binary: &Path, redirect: &str, settings: &str) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("highwater-test-").tempdir()?;
+        let node = Self {
+            binary: binary.to_owned(),
+            folder,
+            redirect: free_port()?,
+            manage: free_port()?,
+            query: free_port()?,
+            ops: free_port()?,
+            child: None,
+            client: reqwest::Client::builder().timeout(Duration::from_secs(30)).build()?,
+        };
+        let config = format!(
+            "[redirect]\nlisten = \"127.0.0.1:{}\"\n{redirect}\n[manage]\nlisten = \"127.0.0.1:{}\"\n\
+             [query]\nlisten = \"127.0.0.1:{}\"\n[ops]\nlisten = \"127.0.0.1:{}\"\n{settings}\n",
+            node.redirect, node.manage, node.query, node.ops
+        );
+        std::fs::write(node.config(), config)?;
+        Ok(node)
+    }
+
+    /// The binary.
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+
+    /// The folder that holds configuration, data and log.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The data folder.
+    pub fn data(&self) -> PathBuf {
+        self.folder().join("data")
+    }
+
+    /// The configuration file.
+    pub fn config(&self) -> PathBuf {
+        self.folder().join("highwater.toml")
+    }
+
+    /// The process id, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.arg("--config").arg(self.config()).arg("--data").arg(self.data()).current_dir(self.folder());
+        command
+    }
+
+    /// Starts `up` and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it ends or is not ready in time; the message holds its log.
+    pub async fn start(&mut self) -> Result<()> {
+        self.start_with(&["up"]).await
+    }
+
+    /// Starts with these arguments and waits until it is ready.
+    ///
+    /// # Errors
+    /// As [`Node::start`].
+    pub async fn start_with(&mut self, arguments: &[&str]) -> Result<()> {
+        ensure!(self.child.is_none(), "it runs already");
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_file())?;
+        let child = self.command().args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
+        self.child = Some(child);
+        let begin = Instant::now();
+        while !self.is_ready().await {
+            if let Some(status) = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten()) {
+                self.child = None;
+                bail!("highwater ended at its start with {status}:\n{}", self.log());
+            }
+            ensure!(begin.elapsed() < PATIENCE, "highwater was not ready in time:\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+
+    /// Whether `/readyz` says so.
+    pub async fn is_ready(&self) -> bool {
+        let answer = self.client.get(format!("http://127.0.0.1:{}/readyz", self.ops)).send().await;
+        answer.is_ok_and(|answer| answer.status().is_success())
+    }
+
+    /// `kill -9`.
+    ///
+    /// # Errors
+    /// When it doesn't run.
+    pub fn kill(&mut self) -> Result<()> {
+        let mut child = self.child.take().context("it doesn't run")?;
+        child.kill()?;
+        child.wait()?;
+        Ok(())
+    }
+
+    /// SIGTERM, and waits for the drain.
+    ///
+    /// # Errors
+    /// When it doesn't end in time, or not with 0.
+    pub async fn stop(&mut self) -> Result<()> {
+        let mut child = self.child.take().context("it doesn't run")?;
+        let sent = Command::new("kill").arg("-TERM").arg(child.id().to_string()).status()?;
+        ensure!(sent.success(), "kill failed");
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait()? {
+                ensure!(status.success(), "highwater ended with {status}:\n{}", self.log());
+                return Ok(());
+            }
+            if begin.elapsed() > PATIENCE {
+                child.kill()?;
+                bail!("highwater did not drain in time:\n{}", self.log());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Runs a command on the folder, whether `up` runs or not.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn cli(&self, arguments: &[&str]) -> Result<Output> {
+        Ok(self.command().args(arguments).stdin(Stdio::null()).output()?)
+    }
+
+    /// Runs a command that must succeed, and gives its standard output.
+    ///
+    /// # Errors
+    /// When it fails; the message holds its standard error.
+    pub fn ok(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.cli(arguments)?;
+        ensure!(
+            output.status.success(),
+            "highwater {arguments:?} ended with {}:\n{}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Runs a command that prints JSON.
+    ///
+    /// # Errors
+    /// When it fails or prints something else.
+    pub fn json(&self, arguments: &[&str]) -> Result<Value> {
+        let text = self.ok(arguments)?;
+        serde_json::from_str(&text).with_context(|| format!("highwater {arguments:?} printed {text:?}"))
+    }
+
+    /// The operator token that `up` has made.
+    ///
+    /// # Errors
+    /// When there is none yet.
+    pub fn token(&self) -> Result<String> {
+        Ok(std::fs::read_to_string(self.data().join("admin.token"))?.trim().to_owned())
+    }
+
+    /// GET from the query listener as the operator.
+    ///
+    /// # Errors
+    /// When it doesn't answer 200 with JSON.
+    pub async fn get(&self, path: &str) -> Result<Value> {
+        let url = format!("http://127.0.0.1:{}{path}", self.query);
+        let answer = self.client.get(&url).bearer_auth(self.token()?).send().await?;
+        let status = answer.status();
+        let text = answer.text().await?;
+        ensure!(status.is_success(), "{path}: {status} {text}");
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// Waits until `done` says so of what `path` answers.
+    ///
+    /// # Errors
+    /// When it doesn't in time; the message holds the last answer.
+    pub async fn wait_for(&self, path: &str, patience: Duration, done: impl Fn(&Value) -> bool) -> Result<Value> {
+        let begin = Instant::now();
+        loop {
+            let answer = self.get(path).await;
+            match answer {
+                Ok(value) if done(&value) => return Ok(value),
+                last if begin.elapsed() > patience => bail!("waited in vain for {path}; last: {last:?}\n{}", self.log()),
+                _ => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder().join("log")
+    }
+
+    /// What it has logged, its last 20,000 characters.
+    pub fn log(&self) -> String {
+        let text = std::fs::read_to_string(self.log_file()).unwrap_or_default();
+        let skip = text.chars().count().saturating_sub(20_000);
+        text.chars().skip(skip).collect()
+    }
+
+    /// The process's resident memory in bytes, as the kernel says.
+    pub fn resident_bytes(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?)).ok()?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // the folder goes with it: whatever it was doing is of no use any more
+            let _gone = child.kill();
+            let _reaped = child.wait();
+        }
+    }
+}

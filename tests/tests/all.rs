@@ -1,0 +1,15 @@
+//! The whole, as its users meet it: the real binary, a real edge, real kills. One binary, so that it links once.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod crash;
+mod errors;
+mod exact;
+mod product;
+
+use std::path::Path;
+
+/// The binary under test.
+fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_highwater"))
+}

@@ -1,0 +1,128 @@
+//! Bad input of each kind gets a named error and loses nothing.
+
+use std::net::TcpListener;
+
+use tests::node::Node;
+
+fn node() -> anyhow::Result<Node> {
+    Node::new(crate::binary(), "domains = [\"go.test\"]\nworkers = 1", "")
+}
+
+/// The command fails with `code`, and says each of `words` on standard error.
+fn fails(node: &Node, arguments: &[&str], code: i32, words: &[&str]) {
+    let output = node.cli(arguments).unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+    for word in words {
+        assert!(text.contains(word), "{arguments:?} should say {word:?}: {text}");
+    }
+}
+
+#[test]
+fn a_broken_configuration_names_key_value_and_what_is_expected() -> anyhow::Result<()> {
+    let node = node()?;
+    for (text, words) in [
+        ("[redirect]\ns_max_age = \"10s\"", ["redirect.s_max_age", "redirect.s_maxage"]),
+        ("[redirect]\ns_maxage = \"soon\"", ["redirect.s_maxage", "soon"]),
+        ("[redirect]\ns_maxage = \"60s\"", ["redirect.takedown_limit", "30s"]),
+        ("[redirect\n", ["highwater.toml", ""]),
+    ] {
+        std::fs::write(node.config(), text)?;
+        fails(&node, &["config", "check"], 1, &words);
+        fails(&node, &["up"], 1, &words);
+    }
+    Ok(())
+}
+
+#[test]
+fn wrong_usage_is_2() -> anyhow::Result<()> {
+    let node = node()?;
+    fails(&node, &["frobnicate"], 2, &["frobnicate"]);
+    fails(&node, &["link", "add"], 2, &["URL"]);
+    fails(&node, &["backfill", "x", "--id", "maybe"], 2, &["status-only"]);
+    Ok(())
+}
+
+#[test]
+fn an_occupied_port_is_named() -> anyhow::Result<()> {
+    let node = node()?;
+    let _taken = TcpListener::bind(("127.0.0.1", node.manage))?;
+    fails(&node, &["up"], 1, &["manage.listen", &node.manage.to_string()]);
+    Ok(())
+}
+
+#[test]
+fn a_data_folder_that_cannot_be_written_is_named() -> anyhow::Result<()> {
+    let node = node()?;
+    std::fs::write(node.data(), "a file where the folder should be")?;
+    fails(&node, &["up"], 1, &["data_dir"]);
+    fails(&node, &["link", "list"], 1, &["data_dir"]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_up_on_one_folder_is_refused() -> anyhow::Result<()> {
+    let mut node = node()?;
+    node.start().await?;
+    fails(&node, &["up"], 1, &["in use"]);
+    node.stop().await
+}
+
+#[test]
+fn logs_that_are_none_are_refused_and_bad_lines_are_kept() -> anyhow::Result<()> {
+    let node = node()?;
+    let file = |name: &str, bytes: &[u8]| -> anyhow::Result<String> {
+        let path = node.folder().join(name);
+        std::fs::write(&path, bytes)?;
+        Ok(path.display().to_string())
+    };
+    let nonsense = file("nonsense.log", b"dear diary\ntoday I saw a bird\n")?;
+    fails(&node, &["backfill", &nonsense], 1, &["nonsense.log", "cloudfront-v1", "nginx-json"]);
+    let missing = node.folder().join("missing.log").display().to_string();
+    fails(&node, &["backfill", &missing], 1, &["missing.log"]);
+    fails(&node, &["backfill", &nonsense, "--format", "papyrus"], 1, &["papyrus", "cloudfront-v1"]);
+    let no_id = file(
+        "plain.log",
+        b"203.0.113.7 - - [14/Mar/2026:09:26:53 +0000] \"GET /abc HTTP/1.1\" 302 5 \"-\" \"Mozilla/5.0\"\n",
+    )?;
+    fails(&node, &["backfill", &no_id], 1, &["--id status-only"]);
+
+    let good = r#"{"time_iso8601":"2026-03-14T09:26:53+00:00","msec":"1773480413.100","remote_addr":"203.0.113.7","host":"go.test","request_method":"GET","request_uri":"/abc","status":"302","http_referer":"","http_user_agent":"Mozilla/5.0","upstream_cache_status":"HIT","request_id":"0123456789abcdef0123456789abcdef","scheme":"https"}"#;
+    let mixed = file("mixed.log", format!("{good}\n{{\"broken\": \n{good}\n").as_bytes())?;
+    let summary = node.json(&["backfill", &mixed, "--json"])?;
+    assert_eq!(summary[0]["added"]["edge"], 1, "{summary:#}");
+    assert_eq!(summary[0]["already_counted"], 1, "{summary:#}");
+    let rejected: u64 = summary[0]["rejected"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64).sum();
+    assert_eq!(rejected, 1, "{summary:#}");
+    let rejects = node.json(&["sql", "SELECT number, reason FROM rejects", "--format", "json"])?;
+    assert_eq!(rejects[0]["number"], 2, "{rejects:#}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_tokens_and_foreign_workspaces_see_nothing() -> anyhow::Result<()> {
+    let mut node = node()?;
+    node.start().await?;
+    node.ok(&["workspace", "add", "acme"])?;
+    node.ok(&["link", "add", "https://example.com/", "--code", "mine"])?;
+    let printed = node.ok(&["token", "add", "--workspace", "acme", "--scope", "write"])?;
+    let token = printed.split_whitespace().find(|word| word.starts_with("hw_")).unwrap().to_owned();
+    let client = reqwest::Client::new();
+    let manage = format!("http://127.0.0.1:{}", node.manage);
+    let query = format!("http://127.0.0.1:{}", node.query);
+    let status = |request: reqwest::RequestBuilder| async { request.send().await.map(|answer| answer.status().as_u16()) };
+    for path in ["/v1/links", "/v1/links/mine"] {
+        assert_eq!(status(client.get(format!("{manage}{path}"))).await?, 401);
+        assert_eq!(status(client.get(format!("{manage}{path}")).bearer_auth("hw_wrong")).await?, 401);
+    }
+    assert_eq!(status(client.get(format!("{manage}/v1/links/mine")).bearer_auth(&token)).await?, 404);
+    assert_eq!(status(client.delete(format!("{manage}/v1/links/mine")).bearer_auth(&token)).await?, 404);
+    for path in ["/v1/reports/clicks", "/v1/status"] {
+        assert_eq!(status(client.get(format!("{query}{path}"))).await?, 401);
+        assert_eq!(status(client.get(format!("{query}{path}")).bearer_auth("hw_wrong")).await?, 401);
+        assert_eq!(status(client.get(format!("{query}{path}")).bearer_auth(&token)).await?, 200);
+    }
+    let sql = client.post(format!("{query}/v1/sql")).bearer_auth(&token).json(&serde_json::json!({"sql": "SELECT 1"}));
+    assert_eq!(status(sql).await?, 403);
+    node.stop().await
+}
