@@ -34,7 +34,7 @@ use crate::links::Changed;
 
 const SHARDS: usize = 16;
 /// Loads under way at once.
-pub(super) const MOST_FLIGHTS: usize = 1_024;
+pub(super) const MOST_FLIGHTS: usize = 8_192;
 /// How long after a failed load a stale entry is answered without trying again.
 const REST: Duration = Duration::from_secs(1);
 

@@ -2,24 +2,25 @@
 //! it does.
 //!
 //! ```text
-//!            accept (one thread a worker, SO_REUSEPORT)
-//!               └─ connection (HTTP/1.1, limits) ── worker: head ──► Wanted ──► Found ──► answer
-//!                                                      │               │          │
-//!                                  client, edge, fields│     cache ◄───┘          └── event ──► the worker's Journal
-//!                                                              └── Lookup (link store)
+//! accept (one thread a worker, SO_REUSEPORT) ─► connection (HTTP/1.1, limits)
+//!                                                   │ head
+//!   edge, client, fields (what it says) ──► worker ─┤
+//!   link store ──Lookup──► cache ─────────────┘     ├─► event ──► the worker's Journal
+//!                                                   └─► answer, once the event is written
 //! ```
 //!
-//! * [`policy`]: cache headers and takedown; [`edge`]: request ids; [`client`]: client addresses: pure rules
-//! * [`accept`], [`connection`], [`patience`]: sockets, and what slow or many peers may cost
-//! * [`worker`], [`event`], [`answers`]: a request's way
-//! * [`cache`] with [`flights`] and [`generations`], [`keys`]: what is kept of the link store
+//! * `policy`: cache headers and takedown; `edge`: request ids; `client`: client addresses: pure rules
+//! * `accept`, `connection`, `patience`: sockets, and what slow or many peers may cost
+//! * `worker`, `event`, `answers`: a request's way
+//! * `cache` with `flights` and `generations`, `keys`: what is kept of the link store
 //!
 //! Invariants:
 //! * A redirect waits for its link's lookup and its own journal, and nothing else; its event is with the kernel before
 //!   its answer is (P1, P2).
 //! * The query string is no part of the lookup; nothing a peer sends makes a redirect fail.
-//! * A taken-down link is answered no longer than [`Ttls::takedown`] by this listener and the caches behind it, and
-//!   not once more after a change made in this process has returned (P8).
+//! * A taken-down link is answered no longer than [`Ttls::takedown`] by this listener and the caches behind it, than
+//!   [`Ttls::takedown_limit`] while the link store fails, and not once more by this listener after a change made in
+//!   this process has returned (P8).
 //!
 //! Failure: when the link store fails, links are answered from memory as long as the takedown limit allows, then with
 //! 503. When the journal refuses, redirects go on and are counted. When a worker's thread dies, [`Listener::run`] ends
