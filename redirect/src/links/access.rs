@@ -51,6 +51,15 @@ impl LinkStore {
         if added.rows_affected() == 0 { Err(LinkError::WorkspaceExists(name.to_owned())) } else { Ok(()) }
     }
 
+    /// The names of all workspaces, in order.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] when the database fails.
+    pub async fn workspaces(&self) -> Result<Vec<String>, LinkError> {
+        let names = sqlx::query_scalar("SELECT name FROM workspaces ORDER BY name").fetch_all(&self.pools.reads).await;
+        names.doing("listing workspaces")
+    }
+
     /// Checks that there is a workspace of this name.
     ///
     /// # Errors
@@ -192,6 +201,7 @@ mod tests {
         assert!(matches!(store.add_workspace("acme", NOW).await, Err(LinkError::WorkspaceExists(_))));
         assert!(matches!(store.add_workspace("a b", NOW).await, Err(LinkError::Invalid(_))));
         store.require_workspace("acme").await.unwrap();
+        assert_eq!(store.workspaces().await.unwrap(), ["acme", DEFAULT_WORKSPACE]);
         assert!(matches!(store.require_workspace("other").await, Err(LinkError::UnknownWorkspace(_))));
         let refused = store.add_token("other", Scope::Read, NOW).await;
         assert!(matches!(refused, Err(LinkError::UnknownWorkspace(_))));
