@@ -18,13 +18,21 @@ pub fn outcome(cache: Option<&str>, upstream_status: Option<&str>) -> Outcome {
 }
 
 /// Whether `text` is a `$request_id` or an id of the same make: 32 hex digits, perhaps with hyphens.
-///
-/// Anything else that is well-formed is taken for an id of the operator's own, but hex digits of another number are
-/// an id cut short, which would count its request a second time.
+pub fn is_request_id(text: &[u8]) -> bool {
+    hex_digits(text) == Some(32)
+}
+
+/// Whether `text` is what is left of a `$request_id`: hex digits, but not 32. Such a line would count its request a
+/// second time. Anything else that is well-formed is taken for an id of the operator's own.
 pub fn is_cut_id(text: &[u8]) -> bool {
+    hex_digits(text).is_some_and(|digits| digits != 32)
+}
+
+/// How many hex digits there are; `None` when there is anything else but hyphens.
+fn hex_digits(text: &[u8]) -> Option<usize> {
     let digits = text.iter().filter(|byte| byte.is_ascii_hexdigit()).count();
     let hyphens = text.iter().filter(|byte| **byte == b'-').count();
-    digits + hyphens == text.len() && digits != 32
+    (digits + hyphens == text.len()).then_some(digits)
 }
 
 #[cfg(test)]
@@ -55,11 +63,17 @@ mod tests {
 
     #[test]
     fn a_cut_id_is_told_from_an_id_of_ones_own() {
-        for id in ["87edc48b25ee78e474b46ddef4d1cff6", "0adc04f6-1220-4695-a750-bfbf91310fa4", "req_0001", "x1"] {
+        for (id, is_theirs) in [
+            ("87edc48b25ee78e474b46ddef4d1cff6", true),
+            ("0adc04f6-1220-4695-a750-bfbf91310fa4", true),
+            ("req_0001", false),
+            ("unix:/run/app/a-path-that-is-rather-long.sock", false),
+        ] {
             assert!(!is_cut_id(id.as_bytes()), "{id}");
+            assert_eq!(is_request_id(id.as_bytes()), is_theirs, "{id}");
         }
         for id in ["87edc48b25ee78e474b46ddef4d1cff", "0adc04f6-1220-", "8", ""] {
-            assert!(is_cut_id(id.as_bytes()), "{id}");
+            assert!(is_cut_id(id.as_bytes()) && !is_request_id(id.as_bytes()), "{id}");
         }
     }
 }

@@ -83,7 +83,7 @@ fn columns(sample: &Sample<'_>) -> NginxCombined {
         for (place, word) in tail(parts.tail).take(TAIL).enumerate() {
             let is_cache = nginx::CACHE_TOKENS.iter().any(|token| token.as_bytes() == word);
             caches[place] += usize::from(is_cache);
-            ids[place] += usize::from(well_formed_key(word) && !nginx::is_cut_id(word) && word.len() >= 32);
+            ids[place] += usize::from(nginx::is_request_id(word));
             hyphens[place] += usize::from(word == b"-");
             count += 1;
         }
