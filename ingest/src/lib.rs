@@ -14,5 +14,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod edge;
+pub mod journal;
 pub mod ports;
 pub mod stream;
