@@ -42,6 +42,12 @@ pub enum ReadError {
     /// The raw bytes can't be read.
     #[error("can't be read: {0}")]
     Io(#[from] io::Error),
+    /// It is packed in a way that isn't unpacked here.
+    #[error("it is packed with {packing}; only gzip and zstd are unpacked")]
+    Unsupported {
+        /// The packing's name.
+        packing: &'static str,
+    },
     /// It unpacks to more than is allowed.
     #[error("unpacks to more than {limit} bytes, the limit")]
     TooLarge {
@@ -54,6 +60,16 @@ pub enum ReadError {
         /// The limit.
         limit: u64,
     },
+}
+
+impl ReadError {
+    fn of(broken: Broken) -> Self {
+        match broken {
+            Broken::Io(error) => Self::Io(error),
+            Broken::Data(why) => Self::Io(io::Error::new(io::ErrorKind::InvalidData, why)),
+            Broken::Unsupported(packing) => Self::Unsupported { packing },
+        }
+    }
 }
 
 /// What is known of a file when it has been read to its end.
@@ -98,7 +114,7 @@ impl<R: Read> LineReader<R> {
         let line = limits.line.max(1);
         let limits = ReadLimits { line, block: limits.block.max(line * 4), ..limits };
         Ok(Self {
-            source: Unpack::new(reader)?,
+            source: Unpack::new(reader).map_err(ReadError::of)?,
             limits,
             carry: Vec::new(),
             skipping: false,
@@ -182,11 +198,11 @@ impl<R: Read> LineReader<R> {
                     self.bytes += read as u64;
                     self.check_size()?;
                 }
-                Err(Broken::Io(error)) => return Err(error.into()),
                 Err(Broken::Data(why)) => {
                     self.truncated = Some(why);
                     self.ended = true;
                 }
+                Err(other) => return Err(ReadError::of(other)),
             }
         }
         Ok(filled)

@@ -72,6 +72,8 @@ pub enum Broken {
     Io(io::Error),
     /// They could, but they are no whole packed file.
     Data(String),
+    /// They are packed in a way that isn't unpacked here.
+    Unsupported(&'static str),
 }
 
 impl<R: Read> Unpack<R> {
@@ -79,20 +81,19 @@ impl<R: Read> Unpack<R> {
     ///
     /// # Errors
     /// When they can't be read, or are of a packing that isn't supported.
-    pub fn new(reader: R) -> io::Result<Self> {
+    pub fn new(reader: R) -> Result<Self, Broken> {
         let mut raw = Raw { inner: reader, hash: Sha256::new(), bytes: 0, failed: false };
         let mut magic = Vec::with_capacity(MAGIC_BYTES);
-        raw.by_ref().take(MAGIC_BYTES as u64).read_to_end(&mut magic)?;
+        raw.by_ref().take(MAGIC_BYTES as u64).read_to_end(&mut magic).map_err(Broken::Io)?;
         if let Some((_, name)) = UNSUPPORTED.iter().find(|(bytes, _)| magic.starts_with(bytes)) {
-            let message = format!("packed with {name}, which isn't supported: use gzip, zstd or none");
-            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+            return Err(Broken::Unsupported(name));
         }
         let (gzip, zstd) = (magic.starts_with(GZIP), magic.starts_with(ZSTD));
         let source = BufReader::with_capacity(BUFFER, Cursor::new(magic).chain(raw));
         let (decoder, packing) = if gzip {
             (Decoder::Gzip(Box::new(MultiGzDecoder::new(source))), Packing::Gzip)
         } else if zstd {
-            (Decoder::Zstd(zstd::Decoder::with_buffer(source)?), Packing::Zstd)
+            (Decoder::Zstd(zstd::Decoder::with_buffer(source).map_err(Broken::Io)?), Packing::Zstd)
         } else {
             (Decoder::Plain(source), Packing::Plain)
         };
