@@ -1,0 +1,40 @@
+//! What the service asks of the rest of the process, as traits: who is asking, and how far the pipeline is.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use schemas::{Principal, UtcMicros};
+
+use crate::status::Status;
+
+/// Who a token belongs to.
+#[async_trait]
+pub trait Access: Send + Sync + Debug {
+    /// The token's owner; `None` for a token that is unknown, expired or taken back.
+    async fn authenticate(&self, token: &str) -> Option<Principal>;
+}
+
+/// How far the lake's promises reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Freshness {
+    /// Every event before this instant that reached a journal is in the lake.
+    pub complete_through: Option<UtcMicros>,
+    /// Edge logs are settled up to here too.
+    pub final_through: Option<UtcMicros>,
+}
+
+/// The pipeline couldn't say where it stands.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct StatusError(pub String);
+
+/// Where the pipeline stands.
+#[async_trait]
+pub trait StatusSource: Send + Sync + Debug {
+    /// The published `complete_through` and `final_through`. Asked before each look at the lake, never after: what
+    /// is claimed must be in the rows that are read. Must be cheap.
+    async fn freshness(&self) -> Result<Freshness, StatusError>;
+
+    /// The whole of `GET /v1/status`, as an operator sees it; what a tenant may not see is taken out of it here.
+    async fn status(&self) -> Result<Status, StatusError>;
+}

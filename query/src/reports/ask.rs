@@ -1,0 +1,218 @@
+//! Answering a report: pins a snapshot, asks the plan's questions of it, puts the answer together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::RecordBatch;
+use datafusion::prelude::{DataFrame, SessionContext};
+use schemas::tables::Table;
+use schemas::{Principal, UtcMicros};
+use serde_json::{Value, json};
+
+use super::answer::{Gap, Meta, NOTE, Part, Report, Totals, local_text};
+use super::buckets::{self, MAX_BUCKETS, TooMany};
+use super::estimate::CONFIDENCE;
+use super::period::Span;
+use super::plan;
+use super::request::{Classes, ReportRequest};
+use super::shape::{self, Sums};
+use crate::engine::Engine;
+use crate::error::QueryError;
+use crate::failure::classify;
+use crate::tables::TableSnapshot;
+
+/// Answers `request` as far as `principal` may see. `not_before`: the snapshot is looked at after that.
+pub(crate) async fn report(
+    engine: Arc<Engine>,
+    principal: Principal,
+    request: ReportRequest,
+    not_before: Option<Instant>,
+) -> Result<Report, QueryError> {
+    let now = UtcMicros::now();
+    let snapshot = engine.tables.snapshot(Table::Clicks, not_before).await?;
+    let session = engine.session();
+    let clicks = session.read_table(engine.tables.provider(&snapshot, &principal)).map_err(|e| classify(&e))?;
+    let rows = plan::in_scope(clicks, &request).map_err(|error| classify(&error))?;
+    let extent = match request.period.needs_extent() {
+        true => extent(rows.clone()).await?,
+        false => None,
+    };
+    let span =
+        request.period.resolve(request.timezone, now, extent).map_err(|error| QueryError::Invalid(vec![error]))?;
+    let ends = ends(&request, span)?;
+    let rows = plan::in_span(rows, span).map_err(|error| classify(&error))?;
+    let chosen = plan::of_chosen_classes(rows.clone(), &request).map_err(|error| classify(&error))?;
+
+    let by_class = collect(plan::by_class(rows));
+    let totals = collect(plan::totals(chosen.clone(), request.group_by));
+    let data = async {
+        match (&ends, request.group_by) {
+            (Some(ends), _) => collect(plan::series(chosen, ends)).await,
+            (None, Some(dimension)) => collect(plan::groups(chosen, dimension, request.limit)).await,
+            (None, None) => Ok(Vec::new()),
+        }
+    };
+    let gaps = gaps(&engine, &session, &principal, span, not_before);
+    // one after the other: each uses all threads, and their footers are then in the cache
+    let (by_class, totals, data, gaps) = (by_class.await?, totals.await?, data.await?, gaps.await?);
+
+    let (totals, unknown) = read_totals(&totals)?;
+    let (data, other) = match &ends {
+        Some(ends) => (shape::series(&data, ends, request.timezone)?, 0.0),
+        None => {
+            let (groups, shown) = shape::groups(&data)?;
+            let other = totals.estimate.weight - shown.weight - unknown;
+            (groups, if request.group_by.is_some() { other } else { 0.0 })
+        }
+    };
+    let part = |weight: f64| Part { clicks: weight.round().max(0.0) as u64 };
+    Ok(Report {
+        data,
+        totals: Totals { counts: totals.counts(), by_class: read_classes(&by_class)? },
+        other: part(other),
+        unknown: part(unknown),
+        meta: meta(&snapshot, &totals, gaps),
+        query: echo(&request, span),
+    })
+}
+
+async fn collect(frame: datafusion::error::Result<DataFrame>) -> Result<Vec<RecordBatch>, QueryError> {
+    let frame = frame.map_err(|error| classify(&error))?;
+    frame.collect().await.map_err(|error| classify(&error))
+}
+
+async fn extent(rows: DataFrame) -> Result<Option<(UtcMicros, UtcMicros)>, QueryError> {
+    for batch in collect(plan::extent(rows)).await? {
+        let (first, last) = (shape::integers(&batch, "first")?, shape::integers(&batch, "last")?);
+        if let (Some(Some(first)), Some(Some(last))) = (first.first(), last.first()) {
+            return Ok(Some((UtcMicros(*first), UtcMicros(*last))));
+        }
+    }
+    Ok(None)
+}
+
+fn ends(request: &ReportRequest, span: Span) -> Result<Option<Arc<[i64]>>, QueryError> {
+    let Some(interval) = request.interval else { return Ok(None) };
+    if span.start >= span.end {
+        return Ok(Some(Arc::from([span.start.0])));
+    }
+    match buckets::ends(request.timezone, interval, span.start, span.end) {
+        Ok(ends) => Ok(Some(ends.into())),
+        Err(TooMany) => {
+            let message = format!("more than {MAX_BUCKETS} buckets; ask for a shorter time or a wider interval");
+            Err(QueryError::field("interval", message))
+        }
+    }
+}
+
+/// The totals, and Σw of what has no value to group by.
+fn read_totals(batches: &[RecordBatch]) -> Result<(Sums, f64), QueryError> {
+    let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else { return Ok(Default::default()) };
+    let sums = shape::sums(batch)?.first().copied().unwrap_or_default();
+    let unknown = shape::floats(batch, "unknown")?.first().copied().unwrap_or_default();
+    Ok((sums, unknown))
+}
+
+fn read_classes(batches: &[RecordBatch]) -> Result<BTreeMap<String, u64>, QueryError> {
+    let mut classes = BTreeMap::new();
+    for batch in batches {
+        let weights = shape::floats(batch, "weight")?;
+        classes
+            .extend(shape::texts(batch, "class")?.into_iter().zip(weights.iter().map(|weight| weight.round() as u64)));
+    }
+    Ok(classes)
+}
+
+/// Known gaps that the span touches.
+async fn gaps(
+    engine: &Engine,
+    session: &SessionContext,
+    principal: &Principal,
+    span: Span,
+    not_before: Option<Instant>,
+) -> Result<Vec<Gap>, QueryError> {
+    let snapshot = engine.tables.snapshot(Table::Gaps, not_before).await?;
+    if snapshot.files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let gaps = session.read_table(engine.tables.provider(&snapshot, principal)).map_err(|error| classify(&error))?;
+    let mut found = Vec::new();
+    for batch in collect(Ok(gaps)).await? {
+        let (starts, ends) = (shape::integers(&batch, "start")?, shape::integers(&batch, "end")?);
+        let (lost, reasons) = (shape::integers(&batch, "lost")?, shape::texts(&batch, "reason")?);
+        let owners = shape::texts(&batch, "workspace")?;
+        for (row, reason) in reasons.into_iter().enumerate() {
+            let (start, end) = (starts[row].unwrap_or_default(), ends[row].unwrap_or_default());
+            if start < span.end.0 && end >= span.start.0 {
+                let told = principal.is_operator() || !owners[row].is_empty();
+                let lost = lost[row].filter(|_| told).and_then(|lost| u64::try_from(lost).ok());
+                found.push(Gap { start: UtcMicros(start), end: UtcMicros(end), lost, reason });
+            }
+        }
+    }
+    found.sort_by_key(|gap| (gap.start, gap.end));
+    Ok(found)
+}
+
+fn meta(snapshot: &TableSnapshot, totals: &Sums, gaps: Vec<Gap>) -> Meta {
+    let sampled = totals.heaviest > 1.0;
+    let nameless = (totals.estimate.weight - totals.known).round().max(0.0) as u64;
+    let visitors = match (sampled, nameless) {
+        (true, _) => "not counted: sampled rows can't tell how many visitors there were".to_owned(),
+        (false, 0) => "exact, counted once a UTC day".to_owned(),
+        (false, nameless) => format!("exact, counted once a UTC day; {nameless} clicks have no known visitor"),
+    };
+    Meta {
+        as_of: snapshot.as_of,
+        complete_through: snapshot.freshness.complete_through,
+        final_through: snapshot.freshness.final_through,
+        sampled,
+        lowest_rate: if sampled { 1.0 / totals.heaviest } else { 1.0 },
+        confidence: CONFIDENCE,
+        visitors,
+        restated_at: None,
+        gaps,
+        note: NOTE,
+    }
+}
+
+/// The request as understood: absolute times, defaults filled in.
+fn echo(request: &ReportRequest, span: Span) -> BTreeMap<String, Value> {
+    let mut echo = BTreeMap::new();
+    let mut put = |name: &str, value: Value| echo.insert(name.to_owned(), value);
+    put("start", json!(local_text(request.timezone, span.start)));
+    put("end", json!(local_text(request.timezone, span.end)));
+    put("timezone", json!(request.timezone.name()));
+    put(
+        "class",
+        match &request.class {
+            Classes::All => json!(["all"]),
+            Classes::Some(classes) => json!(classes),
+        },
+    );
+    for (name, values) in [("code", &request.code), ("domain", &request.domain)] {
+        if !values.is_empty() {
+            put(name, json!(values));
+        }
+    }
+    if !request.link_id.is_empty() {
+        put("link_id", json!(request.link_id));
+    }
+    if let Some(preset) = request.period.preset {
+        put("interval_preset", json!(preset.to_string()));
+    }
+    if let Some(interval) = request.interval {
+        put("interval", json!(interval));
+    }
+    if let Some(dimension) = request.group_by {
+        put("group_by", json!(dimension.name()));
+        put("limit", json!(request.limit));
+    }
+    for (prefix, filters) in [("", &request.only), ("not_", &request.not)] {
+        for (dimension, values) in filters {
+            put(&format!("{prefix}{}", dimension.name()), json!(values));
+        }
+    }
+    echo
+}

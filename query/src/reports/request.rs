@@ -1,0 +1,345 @@
+//! A report as asked for: reading the parameters of `GET /v1/reports/clicks`.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use chrono_tz::Tz;
+use schemas::{Class, LinkId};
+
+use super::buckets::Interval;
+use super::continent;
+use super::dims::Dimension;
+use super::period::Period;
+use crate::error::{FieldError, QueryError};
+
+/// Most values of one parameter: more are a mistake, and a burden.
+const MAX_VALUES: usize = 1_000;
+/// Longest value, bytes.
+const MAX_VALUE_BYTES: usize = 4_096;
+/// Most groups of one report.
+const MAX_LIMIT: usize = 1_000;
+
+/// Which classes a report's `clicks` are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Classes {
+    /// Every class.
+    All,
+    /// These.
+    Some(Vec<Class>),
+}
+
+impl Default for Classes {
+    fn default() -> Self {
+        Self::Some(vec![Class::Human])
+    }
+}
+
+/// A report as asked for. `Default` asks for all human clicks of all links that the asker may see.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReportRequest {
+    /// Codes; none given: all links.
+    pub code: Vec<String>,
+    /// Host names that the codes are on; none given: any.
+    pub domain: Vec<String>,
+    /// Links by identity, instead of `code`.
+    pub link_id: Vec<LinkId>,
+    /// The span of time.
+    pub period: Period,
+    /// The zone whose clock and calendar count.
+    pub timezone: Tz,
+    /// A time series, by buckets of this width.
+    pub interval: Option<Interval>,
+    /// Groups, by this dimension.
+    pub group_by: Option<Dimension>,
+    /// Most groups.
+    pub limit: usize,
+    /// The classes that count.
+    pub class: Classes,
+    /// Values that rows must have; the empty value stands for unknown.
+    pub only: BTreeMap<Dimension, Vec<String>>,
+    /// Values that rows must not have.
+    pub not: BTreeMap<Dimension, Vec<String>>,
+}
+
+impl Default for ReportRequest {
+    fn default() -> Self {
+        Self {
+            code: Vec::new(),
+            domain: Vec::new(),
+            link_id: Vec::new(),
+            period: Period::default(),
+            timezone: Tz::UTC,
+            interval: None,
+            group_by: None,
+            limit: 10,
+            class: Classes::default(),
+            only: BTreeMap::new(),
+            not: BTreeMap::new(),
+        }
+    }
+}
+
+impl ReportRequest {
+    /// Reads a request's parameters, names and values decoded.
+    ///
+    /// # Errors
+    /// [`QueryError::Invalid`] with every wrong parameter.
+    pub fn from_pairs<K, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self, QueryError>
+    where
+        K: AsRef<str>,
+        V: AsRef<str>,
+    {
+        let mut reader = Reader::default();
+        for (name, value) in pairs {
+            reader.given.entry(name.as_ref().to_owned()).or_default().push(value.as_ref().to_owned());
+        }
+        let request = reader.read();
+        if reader.errors.is_empty() { Ok(request) } else { Err(QueryError::Invalid(reader.errors)) }
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    given: BTreeMap<String, Vec<String>>,
+    errors: Vec<FieldError>,
+}
+
+impl Reader {
+    fn read(&mut self) -> ReportRequest {
+        self.bound_values();
+        let defaults = ReportRequest::default();
+        let code = self.filled("code");
+        let domain = self.filled("domain").iter().map(|domain| domain.to_ascii_lowercase()).collect();
+        let link_id: Vec<LinkId> = self.many("link_id", |_| "expected a link's id".to_owned());
+        if !code.is_empty() && !link_id.is_empty() {
+            self.wrong("link_id", "give either code or link_id");
+        }
+        let request = ReportRequest {
+            code,
+            domain,
+            link_id,
+            period: self.period(),
+            timezone: self.one("timezone", |_| "expected the name of an IANA time zone".to_owned()).unwrap_or(Tz::UTC),
+            interval: self.one("interval", |()| "expected minute, hour, day, week or month".to_owned()),
+            group_by: self.group_by(),
+            limit: self.limit().unwrap_or(defaults.limit),
+            class: self.classes(),
+            not: self.filters("not_"),
+            only: self.filters(""),
+        };
+        if request.interval.is_some() && request.group_by.is_some() {
+            self.wrong("group_by", "give either interval or group_by");
+        }
+        for name in std::mem::take(&mut self.given).into_keys() {
+            self.wrong(&name, "unknown parameter");
+        }
+        request
+    }
+
+    fn wrong(&mut self, field: &str, message: impl Into<String>) {
+        self.errors.push(FieldError::new(field, message));
+    }
+
+    fn bound_values(&mut self) {
+        let mut errors = Vec::new();
+        for (name, values) in &self.given {
+            if values.len() > MAX_VALUES {
+                errors.push(FieldError::new(name, format!("given more than {MAX_VALUES} times")));
+            }
+            if values.iter().any(|value| value.len() > MAX_VALUE_BYTES) {
+                errors.push(FieldError::new(name, format!("longer than {MAX_VALUE_BYTES} bytes")));
+            }
+        }
+        self.errors.append(&mut errors);
+    }
+
+    /// The values of a parameter that must not be empty.
+    fn filled(&mut self, name: &str) -> Vec<String> {
+        let values = self.given.remove(name).unwrap_or_default();
+        if values.iter().any(String::is_empty) {
+            self.wrong(name, "must not be empty");
+        }
+        values
+    }
+
+    fn many<T: FromStr>(&mut self, name: &str, expected: impl Fn(T::Err) -> String) -> Vec<T> {
+        let mut parsed = Vec::new();
+        for value in self.given.remove(name).unwrap_or_default() {
+            match value.parse() {
+                Ok(value) => parsed.push(value),
+                Err(error) => self.wrong(name, expected(error)),
+            }
+        }
+        parsed
+    }
+
+    fn one<T: FromStr>(&mut self, name: &str, expected: impl Fn(T::Err) -> String) -> Option<T> {
+        if self.given.get(name).is_some_and(|values| values.len() > 1) {
+            self.wrong(name, "given more than once");
+        }
+        self.many(name, expected).pop()
+    }
+
+    fn period(&mut self) -> Period {
+        let period = Period {
+            start: self.one("start", |error| error),
+            end: self.one("end", |error| error),
+            preset: self.one("interval_preset", |error| error),
+        };
+        if period.preset.is_some() && (period.start.is_some() || period.end.is_some()) {
+            self.wrong("interval_preset", "give either interval_preset or start and end");
+        }
+        period
+    }
+
+    fn group_by(&mut self) -> Option<Dimension> {
+        let name: String = self.one("group_by", |never: std::convert::Infallible| match never {})?;
+        let dimension = Dimension::named(&name);
+        if dimension.is_none() {
+            self.wrong("group_by", format!("expected one of {}", Dimension::names()));
+        }
+        dimension
+    }
+
+    fn limit(&mut self) -> Option<usize> {
+        let expected = format!("expected a number from 1 to {MAX_LIMIT}");
+        let limit: usize = self.one("limit", |_| expected.clone())?;
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            self.wrong("limit", expected);
+        }
+        Some(limit)
+    }
+
+    fn classes(&mut self) -> Classes {
+        let words = self.given.remove("class").unwrap_or_default();
+        if words.is_empty() {
+            return Classes::default();
+        }
+        let mut classes = Vec::new();
+        for word in &words {
+            match word.parse() {
+                Ok(class) => classes.push(class),
+                Err(_) if word == "all" => {}
+                Err(_) => self.wrong("class", class_words()),
+            }
+        }
+        if words.iter().any(|word| word == "all") { Classes::All } else { Classes::Some(classes) }
+    }
+
+    /// Takes the filters whose names begin with `prefix`.
+    fn filters(&mut self, prefix: &str) -> BTreeMap<Dimension, Vec<String>> {
+        let mut filters = BTreeMap::new();
+        let names: Vec<(String, Dimension)> = self
+            .given
+            .keys()
+            .filter_map(|name| Some((name.clone(), Dimension::named(name.strip_prefix(prefix)?)?)))
+            .collect();
+        for (name, dimension) in names {
+            let values = self.given.remove(&name).unwrap_or_default();
+            if let Some(message) = values.iter().find_map(|value| refused(dimension, value)) {
+                self.wrong(&name, message);
+            }
+            filters.insert(dimension, values);
+        }
+        filters
+    }
+}
+
+/// Why a dimension can't have a value.
+fn refused(dimension: Dimension, value: &str) -> Option<String> {
+    match dimension.name() {
+        "class" if value.parse::<Class>().is_err() => Some(class_words()),
+        "continent" if !value.is_empty() && continent::countries(value).next().is_none() => {
+            Some("expected AF, AN, AS, EU, NA, OC or SA".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn class_words() -> String {
+    let words: Vec<&str> = Class::ALL.iter().map(|class| class.as_str()).collect();
+    format!("expected all, {}", words.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(query: &str) -> Result<ReportRequest, Vec<FieldError>> {
+        let pairs: Vec<_> = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        ReportRequest::from_pairs(pairs).map_err(|error| match error {
+            QueryError::Invalid(errors) => errors,
+            other => panic!("{other}"),
+        })
+    }
+
+    fn wrong(query: &str) -> String {
+        let errors = read(query).expect_err(query);
+        errors.iter().map(|error| error.field.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn nothing_given_is_all_human_clicks() {
+        assert_eq!(read("").unwrap(), ReportRequest::default());
+    }
+
+    #[test]
+    fn parameters_are_read() {
+        let request = read(
+            "code=a&code=B&domain=Go.Example.com&start=2026-10-25&end=2026-10-25&timezone=Europe/Berlin&interval=hour\
+             &class=human&class=preview&country=NL&country=DE&not_device=tablet&utm_source=&referrer=t.co",
+        )
+        .unwrap();
+        assert_eq!(request.code, ["a", "B"]);
+        assert_eq!(request.domain, ["go.example.com"]);
+        assert_eq!(request.timezone, chrono_tz::Europe::Berlin);
+        assert_eq!(request.interval, Some(Interval::Hour));
+        assert_eq!(request.class, Classes::Some(vec![Class::Human, Class::Preview]));
+        let of = |map: &BTreeMap<Dimension, Vec<String>>, name| map[&Dimension::named(name).unwrap()].join(",");
+        assert_eq!(of(&request.only, "country"), "NL,DE");
+        assert_eq!(of(&request.only, "utm_source"), "");
+        assert_eq!(of(&request.not, "device"), "tablet");
+        assert_eq!(request.only.len(), 3);
+        assert_eq!(read("class=all&class=human").unwrap().class, Classes::All);
+        assert_eq!(read("group_by=city&limit=1000").unwrap().limit, 1000);
+    }
+
+    #[test]
+    fn each_wrong_parameter_is_named() {
+        for (query, field) in [
+            ("timezone=Mars/Base", "timezone"),
+            ("timezone=", "timezone"),
+            ("interval=decade", "interval"),
+            ("interval=hour&interval=day", "interval"),
+            ("group_by=visitor", "group_by"),
+            ("group_by=city&interval=day", "group_by"),
+            ("limit=0", "limit"),
+            ("limit=1001", "limit"),
+            ("limit=ten", "limit"),
+            ("class=person", "class"),
+            ("not_class=person", "not_class"),
+            ("continent=Europe", "continent"),
+            ("link_id=7", "link_id"),
+            ("code=a&link_id=01890a5d-ac96-774b-bcce-b302099a8057", "link_id"),
+            ("code=", "code"),
+            ("start=now", "start"),
+            ("interval_preset=2d", "interval_preset"),
+            ("interval_preset=7d&start=2026-01-01", "interval_preset"),
+            ("contry=NL", "contry"),
+            ("not_visitor=1", "not_visitor"),
+            ("timezone=x&limit=0&colour=red", "timezone limit colour"),
+        ] {
+            assert_eq!(wrong(query), field, "{query}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_query_is_a_request_or_named_errors(query in "[a-z_=&%0-9T:+-]{0,200}") {
+            if let Err(errors) = read(&query) {
+                prop_assert!(!errors.is_empty());
+            }
+        }
+    }
+}

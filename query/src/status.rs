@@ -1,0 +1,183 @@
+//! `GET /v1/status`: where the pipeline stands (interface §4.3). The binary fills it in; here it is cut to what the
+//! caller may see.
+
+use schemas::{Principal, UtcMicros};
+use serde::Serialize;
+use serde_json::Value;
+
+/// All of it, as an operator sees it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// When this was put together.
+    pub as_of: UtcMicros,
+    /// Every event before this instant that reached a journal is in the lake.
+    pub complete_through: Option<UtcMicros>,
+    /// Edge logs are settled up to here too.
+    pub final_through: Option<UtcMicros>,
+    /// The journal that `complete_through` waits for, when it waits unusually long.
+    pub held_back_by: Option<String>,
+    /// What the processors read.
+    pub stream: StreamStatus,
+    /// The redirect workers' logs.
+    pub journals: Vec<JournalStatus>,
+    /// Whether clicks of `internal` links are thinned.
+    pub sampling: SamplingStatus,
+    /// Logs of the edge.
+    pub edge_logs: EdgeLogsStatus,
+    /// Links that the edge keeps for now because they are hot.
+    pub hot_links: Vec<HotLink>,
+}
+
+/// The stream between journals and processors.
+#[derive(Clone, Debug, Serialize)]
+pub struct StreamStatus {
+    /// `embedded` or `fluvio`.
+    pub backend: String,
+    /// Records not yet in the lake.
+    pub lag_records: u64,
+    /// Age of the oldest of them, seconds.
+    pub lag_seconds: f64,
+    /// How long the stream keeps records, seconds.
+    pub retention_seconds: u64,
+    /// Its partitions.
+    pub partitions: Vec<PartitionStatus>,
+}
+
+/// One partition of the stream.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartitionStatus {
+    /// Its number.
+    pub id: u64,
+    /// First offset that the lake lacks.
+    pub next: u64,
+    /// First offset not yet written.
+    pub end: u64,
+}
+
+/// One journal.
+#[derive(Clone, Debug, Serialize)]
+pub struct JournalStatus {
+    /// Its identity.
+    pub id: String,
+    /// The node that writes it.
+    pub node: String,
+    /// Its last mark in the lake.
+    pub through: UtcMicros,
+    /// Records not yet in the lake.
+    pub unsent: u64,
+    /// Its size on disk.
+    pub bytes: u64,
+    /// `open`, `closed`, `silent` or `retired`.
+    pub state: String,
+}
+
+/// Sampling under backlog.
+#[derive(Clone, Debug, Serialize)]
+pub struct SamplingStatus {
+    /// Whether anything is thinned now.
+    pub active: bool,
+    /// The share that is kept.
+    pub rate: f64,
+}
+
+/// Logs of the edge.
+#[derive(Clone, Debug, Serialize)]
+pub struct EdgeLogsStatus {
+    /// Files that wait for their turn.
+    pub queued: u64,
+    /// Lines that wait for their event.
+    pub waiting: u64,
+    /// Hours whose ids don't meet, as `provider/hour`.
+    pub mismatched: Vec<String>,
+    /// Continuous sources.
+    pub sources: Vec<EdgeSource>,
+}
+
+/// A continuous source of edge logs.
+#[derive(Clone, Debug, Serialize)]
+pub struct EdgeSource {
+    /// Its name.
+    pub name: String,
+    /// How far it has come.
+    pub through: Option<UtcMicros>,
+    /// Whether it has said nothing for too long.
+    pub silent: bool,
+}
+
+/// A link that is hot.
+#[derive(Clone, Debug, Serialize)]
+pub struct HotLink {
+    /// The tenant whose link it is.
+    #[serde(skip)]
+    pub workspace: String,
+    /// Its code.
+    pub code: String,
+    /// Hot since then.
+    pub since: UtcMicros,
+    /// Until then at least.
+    pub until: UtcMicros,
+    /// Requests a second.
+    pub rate: f64,
+}
+
+/// What a tenant may see of it.
+#[derive(Debug, Serialize)]
+struct TenantStatus<'a> {
+    as_of: UtcMicros,
+    complete_through: Option<UtcMicros>,
+    final_through: Option<UtcMicros>,
+    hot_links: Vec<&'a HotLink>,
+}
+
+impl Status {
+    /// The part that `principal` may see: all for an operator; freshness and its own links for a tenant.
+    ///
+    /// # Errors
+    /// When a number can't be written as JSON: a fault of whoever filled it in.
+    pub fn seen_by(&self, principal: &Principal) -> Result<Value, serde_json::Error> {
+        let Some(workspace) = principal.workspace.as_deref() else {
+            return serde_json::to_value(self);
+        };
+        serde_json::to_value(TenantStatus {
+            as_of: self.as_of,
+            complete_through: self.complete_through,
+            final_through: self.final_through,
+            hot_links: self.hot_links.iter().filter(|link| link.workspace == workspace).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testlake::{operator, status, tenant};
+
+    #[test]
+    fn an_operators_status_is_the_contract() {
+        let value = status().seen_by(&operator()).unwrap();
+        let keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        for key in [
+            "as_of",
+            "complete_through",
+            "final_through",
+            "held_back_by",
+            "stream",
+            "journals",
+            "sampling",
+            "edge_logs",
+            "hot_links",
+        ] {
+            assert!(keys.contains(&key), "{key}");
+        }
+        assert_eq!(value["hot_links"].as_array().unwrap().len(), 2);
+        assert_eq!(value["hot_links"][0].get("workspace"), None);
+    }
+
+    #[test]
+    fn a_tenant_sees_freshness_and_its_own_links_only() {
+        let value = status().seen_by(&tenant("b")).unwrap();
+        let object = value.as_object().unwrap();
+        assert_eq!(object.len(), 4, "{value}");
+        assert_eq!(value["hot_links"].as_array().unwrap().len(), 1);
+        assert_eq!(value["hot_links"][0]["code"], "of-b");
+    }
+}
