@@ -1,0 +1,32 @@
+//! A request becomes a row: browser, system and device, class, referrer, campaign, language, country, network.
+//!
+//! ```text
+//! ClickEvent (journal) ──click()──────┐   agent ─► cache ─(first time)─► uap-core + rules
+//!                                     ├─► Click
+//! EdgeRequest (edge log) ─edge_click()┘   texts ─► interner of the thread
+//! ```
+//!
+//! One [`Enricher`] serves the hot path and all imports, so that an event and its log line come out alike. What an
+//! agent says is worked out once per distinct agent and kept in a bounded cache that all threads share; other texts
+//! that repeat (codes, destinations, hosts) come out as one shared allocation per thread while they stay in its small
+//! interner. Nothing here fails: what can't be made out is `None`, or `unknown`.
+//!
+//! * [`agent`]: user agents by uap-core's rules; [`device`]: the sort of device
+//! * [`cache`], [`intern`]: what makes the common case cheap
+//! * [`referrer`], [`utm`], [`locale`]: what the request's texts say
+
+mod agent;
+mod cache;
+mod device;
+mod enricher;
+mod intern;
+mod locale;
+mod referrer;
+mod utm;
+
+#[cfg(test)]
+mod parity;
+#[cfg(test)]
+mod tests;
+
+pub use enricher::{EdgeLine, EnrichConfig, Enricher};

@@ -1,0 +1,208 @@
+//! Whole rows: from an event, from a log line, and both alike.
+
+use std::sync::Arc;
+
+use ingest::edge::{EdgeClass, EdgeRequest};
+use schemas::link::DEFAULT_WORKSPACE;
+use schemas::visitor::{VisitorKey, visitor};
+use schemas::{
+    Analytics, Class, ClickEvent, ClickId, Device, LinkHistory, LinkId, LinkStatus, Method, Revision, Source, UtcMicros,
+};
+
+use super::{EdgeLine, EnrichConfig, Enricher};
+
+const CHROME: &str =
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/998.0.0.0 Safari/537.36";
+
+fn enricher() -> Enricher {
+    let config = EnrichConfig { own_domains: vec!["Go.Example.com:8080".into()], ..EnrichConfig::default() };
+    Enricher::new(&config).unwrap()
+}
+
+fn event() -> ClickEvent<'static> {
+    ClickEvent {
+        click_id: ClickId([7; 16]),
+        link_id: LinkId::default(),
+        event_time: UtcMicros(1_000_000),
+        analytics: Analytics::Billed,
+        visitor: Some(42),
+        agent_hash: 0,
+        workspace: "acme",
+        domain: "s.example.com",
+        code: "abc",
+        revision: 3,
+        destination: "https://shop.example/p?utm_source=site&utm_medium=link",
+        method: Method::Get,
+        status: 302,
+        address: Some("203.0.113.77".parse().unwrap()),
+        no_edge_id: false,
+        user_agent: CHROME,
+        referrer: "https://News.example.org/story?id=1",
+        language: "nl-nl,en;q=0.5",
+        query: "utm_source=post&x=1",
+        country: "nl",
+        purpose: "",
+        provider: "",
+    }
+}
+
+fn request() -> EdgeRequest<'static> {
+    EdgeRequest {
+        time: UtcMicros(1_000_000),
+        class: EdgeClass::Edge,
+        host: "www.s.example.com",
+        path: "/abc",
+        code: "abc",
+        query: "utm_source=post&x=1",
+        method: Some(Method::Get),
+        status: 302,
+        address: Some("203.0.113.77".parse().unwrap()),
+        user_agent: CHROME,
+        referrer: "https://News.example.org/story?id=1",
+        country: "nl",
+        language: "nl-nl,en;q=0.5",
+        line_key: None,
+    }
+}
+
+fn line() -> EdgeLine<'static> {
+    EdgeLine {
+        click_id: ClickId([7; 16]),
+        source: Source::Edge,
+        import_id: None,
+        ingest_time: UtcMicros(2_000_000),
+        visitor_key: None,
+    }
+}
+
+fn history(link_id: LinkId) -> LinkHistory {
+    LinkHistory {
+        link_id,
+        workspace: "acme".into(),
+        domain: "s.example.com".into(),
+        code: "abc".into(),
+        revisions: vec![Revision {
+            revision: 3,
+            effective_at: UtcMicros(0),
+            destination: "https://shop.example/p?utm_source=site&utm_medium=link".into(),
+            analytics: Analytics::Billed,
+            status: LinkStatus::Active,
+        }],
+    }
+}
+
+#[test]
+fn an_event_becomes_a_row() {
+    let click = enricher().click(&event(), UtcMicros(2_000_000));
+    assert_eq!(click.click_id, event().click_id);
+    assert_eq!((click.event_time, click.ingest_time), (UtcMicros(1_000_000), UtcMicros(2_000_000)));
+    assert_eq!((&*click.workspace, &*click.domain, &*click.code), ("acme", "s.example.com", "abc"));
+    assert_eq!((click.revision, click.status, click.source), (Some(3), 302, Source::Origin));
+    assert_eq!((click.verdict.class, click.verdict.agent.as_deref()), (Class::Human, None));
+    assert_eq!(click.agent_info.device, Device::Desktop);
+    assert_eq!(click.agent_info.browser.as_deref(), Some("Chrome"));
+    assert_eq!(click.agent_info.os.as_deref(), Some("Windows"));
+    assert_eq!(click.referrer.as_deref(), Some("news.example.org"));
+    assert_eq!(click.utm.source.as_deref(), Some("post"), "the click's own goes first");
+    assert_eq!(click.utm.medium.as_deref(), Some("link"), "what it lacks is the destination's");
+    assert_eq!((click.language.as_deref(), click.country.as_deref()), (Some("nl-NL"), Some("NL")));
+    assert_eq!(click.client_net.as_deref(), Some("203.0.113.0/24"));
+    assert_eq!((click.visitor, click.weight), (Some(42), 1.0));
+    assert_eq!(click.user_agent.as_deref(), Some(CHROME));
+    assert_eq!(click.import_id, None);
+}
+
+#[test]
+fn a_log_line_of_the_same_request_becomes_the_same_row() {
+    let enricher = enricher();
+    let event = event();
+    let history = history(event.link_id);
+    let mut of_event = enricher.click(&event, UtcMicros(2_000_000));
+    let of_line = enricher.edge_click(&request(), line(), Some((&history, history.revisions.first())));
+    assert_eq!(of_line.source, Source::Edge);
+    of_event.source = Source::Edge;
+    of_event.visitor = None;
+    assert_eq!(of_line, of_event);
+}
+
+#[test]
+fn the_visitor_of_a_line_is_the_visitor_of_its_event() {
+    let key = VisitorKey([9; 16]);
+    let click = enricher().edge_click(&request(), EdgeLine { visitor_key: Some(&key), ..line() }, None);
+    assert_eq!(click.visitor, Some(visitor(&key, "203.0.113.77".parse().unwrap(), CHROME)));
+    let hidden = EdgeRequest { address: None, ..request() };
+    let click = enricher().edge_click(&hidden, EdgeLine { visitor_key: Some(&key), ..line() }, None);
+    assert_eq!((click.visitor, click.client_net), (None, None));
+}
+
+#[test]
+fn a_code_that_no_link_has_is_kept_as_the_log_names_it() {
+    let import: Arc<str> = "i1".into();
+    let click = enricher().edge_click(&request(), EdgeLine { import_id: Some(&import), ..line() }, None);
+    assert_eq!((&*click.workspace, &*click.domain, &*click.code), (DEFAULT_WORKSPACE, "www.s.example.com", "abc"));
+    assert_eq!((click.link_id, click.revision, click.destination), (None, None, None));
+    assert_eq!(click.import_id.as_deref(), Some("i1"));
+}
+
+#[test]
+fn a_link_that_did_not_exist_yet_has_no_destination_but_its_workspace() {
+    let history = history(LinkId::new());
+    let click = enricher().edge_click(&request(), line(), Some((&history, None)));
+    assert_eq!((&*click.workspace, click.link_id), ("acme", Some(history.link_id)));
+    assert_eq!((click.revision, click.destination), (None, None));
+}
+
+#[test]
+fn method_and_headers_change_the_class_and_not_the_agent() {
+    let enricher = enricher();
+    let head = enricher.click(&ClickEvent { method: Method::Head, ..event() }, UtcMicros(0));
+    assert_eq!((head.verdict.class, head.agent_info.device), (Class::Probe, Device::Desktop));
+    let ahead = enricher.click(&ClickEvent { purpose: "sec-purpose: prefetch", ..event() }, UtcMicros(0));
+    assert_eq!(ahead.verdict.class, Class::Prefetch);
+    let after = enricher.click(&event(), UtcMicros(0));
+    assert_eq!(after.verdict.class, Class::Human, "what one request said is not kept for the next");
+    let unknown = enricher.edge_click(&EdgeRequest { method: None, ..request() }, line(), None);
+    assert_eq!((unknown.verdict.class, unknown.method), (Class::Human, None));
+}
+
+#[test]
+fn machines_are_bots_by_device() {
+    let click = enricher().click(&ClickEvent { user_agent: "Slackbot-LinkExpanding 9.0", ..event() }, UtcMicros(0));
+    assert_eq!((click.verdict.class, click.agent_info.device), (Class::Preview, Device::Bot));
+    assert_eq!(click.verdict.agent.as_deref(), Some("Slack"));
+}
+
+#[test]
+fn a_missing_agent_is_none_however_the_log_writes_it() {
+    for user_agent in ["", "-"] {
+        let click = enricher().click(&ClickEvent { user_agent, ..event() }, UtcMicros(0));
+        assert_eq!((click.verdict.class, click.user_agent), (Class::Unknown, None));
+    }
+}
+
+#[test]
+fn own_domains_are_no_referrers() {
+    let enricher = enricher();
+    for (referrer, expected) in [
+        ("https://go.example.com/x", None),
+        ("https://s.example.com:8443/", None),
+        ("https://other.example.com/", Some("other.example.com")),
+    ] {
+        let click = enricher.click(&ClickEvent { referrer, ..event() }, UtcMicros(0));
+        assert_eq!(click.referrer.as_deref(), expected, "{referrer}");
+    }
+}
+
+#[test]
+fn what_repeats_is_shared() {
+    let enricher = enricher();
+    let (a, b) = (enricher.click(&event(), UtcMicros(0)), enricher.click(&event(), UtcMicros(1)));
+    assert!(Arc::ptr_eq(&a.agent_info, &b.agent_info));
+    assert!(Arc::ptr_eq(&a.verdict.reason, &b.verdict.reason));
+    for (x, y) in [(&a.workspace, &b.workspace), (&a.code, &b.code), (&a.domain, &b.domain)] {
+        assert!(Arc::ptr_eq(x, y));
+    }
+    for (x, y) in [(&a.user_agent, &b.user_agent), (&a.referrer, &b.referrer), (&a.destination, &b.destination)] {
+        assert!(Arc::ptr_eq(x.as_ref().unwrap(), y.as_ref().unwrap()));
+    }
+}
