@@ -1,2 +1,24 @@
-//! Highwater.
-fn main() {}
+//! Highwater: click analytics for short links that stay exact when a link goes viral.
+//!
+//! The one binary: reads the command line, loads the configuration, and hands over to a command.
+
+mod cli;
+mod commands;
+mod config;
+mod demo;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match commands::dispatch(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("highwater: {error:#}");
+            ExitCode::from(1)
+        }
+    }
+}

@@ -39,8 +39,13 @@ impl Edge {
             .replace("$ORIGIN", &format!("127.0.0.1:{origin}"));
         let file = folder.path().join("nginx.conf");
         std::fs::write(&file, config)?;
-        let child =
-            Command::new("nginx").arg("-c").arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let child = Command::new("nginx")
+            .arg("-c")
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
         let mut edge = Self { port, folder, child };
         let begin = Instant::now();
         while std::net::TcpStream::connect(("127.0.0.1", edge.port)).is_err() {

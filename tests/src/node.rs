@@ -220,7 +220,9 @@ impl Node {
             let answer = self.get(path).await;
             match answer {
                 Ok(value) if done(&value) => return Ok(value),
-                last if begin.elapsed() > patience => bail!("waited in vain for {path}; last: {last:?}\n{}", self.log()),
+                last if begin.elapsed() > patience => {
+                    bail!("waited in vain for {path}; last: {last:?}\n{}", self.log())
+                }
                 _ => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }

@@ -62,7 +62,8 @@ async fn send(port: u16, sender: u64, stop: Arc<AtomicBool>, sent: Arc<AtomicU64
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_answered_survives_twenty_kills_exactly_once() -> anyhow::Result<()> {
     let redirect = "domains = [\"go.test\"]\nworkers = 2";
-    let settings = "[edge]\nprovider = \"nginx\"\nskew = \"1s\"\nrepeat = \"1s\"\nrecover_after = \"2s\"\nmax_skew = \"5m\"";
+    let settings =
+        "[edge]\nprovider = \"nginx\"\nskew = \"1s\"\nrepeat = \"1s\"\nrecover_after = \"2s\"\nmax_skew = \"5m\"";
     let mut node = Node::new(crate::binary(), redirect, settings)?;
     node.start().await?;
     for n in 0..5 {

@@ -92,7 +92,8 @@ fn logs_that_are_none_are_refused_and_bad_lines_are_kept() -> anyhow::Result<()>
     let summary = node.json(&["backfill", &mixed, "--json"])?;
     assert_eq!(summary[0]["added"]["edge"], 1, "{summary:#}");
     assert_eq!(summary[0]["already_counted"], 1, "{summary:#}");
-    let rejected: u64 = summary[0]["rejected"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64).sum();
+    let rejected: u64 =
+        summary[0]["rejected"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64).sum();
     assert_eq!(rejected, 1, "{summary:#}");
     let rejects = node.json(&["sql", "SELECT number, reason FROM rejects", "--format", "json"])?;
     assert_eq!(rejects[0]["number"], 2, "{rejects:#}");
@@ -110,7 +111,8 @@ async fn wrong_tokens_and_foreign_workspaces_see_nothing() -> anyhow::Result<()>
     let client = reqwest::Client::new();
     let manage = format!("http://127.0.0.1:{}", node.manage);
     let query = format!("http://127.0.0.1:{}", node.query);
-    let status = |request: reqwest::RequestBuilder| async { request.send().await.map(|answer| answer.status().as_u16()) };
+    let status =
+        |request: reqwest::RequestBuilder| async { request.send().await.map(|answer| answer.status().as_u16()) };
     for path in ["/v1/links", "/v1/links/mine"] {
         assert_eq!(status(client.get(format!("{manage}{path}"))).await?, 401);
         assert_eq!(status(client.get(format!("{manage}{path}")).bearer_auth("hw_wrong")).await?, 401);

@@ -14,7 +14,8 @@ use tests::{free_port, skip};
 const REQUESTS: usize = 20_000;
 const LINKS: usize = 50;
 const SENDERS: usize = 4;
-const PERSON: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36";
+const PERSON: &str =
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36";
 const PREVIEW: &str = "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)";
 
 /// What the sender counted: (code, class) to requests.
@@ -82,7 +83,8 @@ async fn every_link_and_class_is_exact_through_a_real_cache() -> anyhow::Result<
     let port = free_port()?;
     let host = format!("127.0.0.1:{port}");
     let redirect = format!("domains = [\"{host}\"]\nworkers = 2\ns_maxage = \"2s\"");
-    let edge_settings = "[edge]\nprovider = \"nginx\"\nskew = \"1s\"\nrepeat = \"1s\"\nrecover_after = \"2s\"\nmax_skew = \"1m\"";
+    let edge_settings =
+        "[edge]\nprovider = \"nginx\"\nskew = \"1s\"\nrepeat = \"1s\"\nrecover_after = \"2s\"\nmax_skew = \"1m\"";
     let mut node = Node::new(crate::binary(), &redirect, edge_settings)?;
     node.start().await?;
     for link in 0..LINKS {
@@ -91,9 +93,8 @@ async fn every_link_and_class_is_exact_through_a_real_cache() -> anyhow::Result<
     }
     let edge = Edge::start(port, node.redirect).await?;
 
-    let senders: Vec<_> = (0..SENDERS)
-        .map(|n| tokio::spawn(send_all(port, host.clone(), n as u64, REQUESTS / SENDERS)))
-        .collect();
+    let senders: Vec<_> =
+        (0..SENDERS).map(|n| tokio::spawn(send_all(port, host.clone(), n as u64, REQUESTS / SENDERS))).collect();
     let (mut ledger, mut hot) = (Ledger::new(), 0);
     for sender in senders {
         let (part, hits) = sender.await??;

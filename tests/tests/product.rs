@@ -60,7 +60,8 @@ async fn the_demo_shows_life_within_seconds() -> anyhow::Result<()> {
     let path = "/v1/reports/clicks?interval_preset=24h&class=all&group_by=code&limit=20";
     let report = node
         .wait_for(path, Duration::from_secs(60), |report| {
-            report["data"].as_array().is_some_and(|rows| rows.len() > 5) && report["totals"]["by_class"]["preview"].is_u64()
+            report["data"].as_array().is_some_and(|rows| rows.len() > 5)
+                && report["totals"]["by_class"]["preview"].is_u64()
         })
         .await?;
     assert!(report["totals"]["by_class"]["human"].as_u64() > Some(10), "{report:#}");

@@ -39,7 +39,13 @@ pub(crate) async fn run(setup: &Setup, table: &mut Table) -> Result<()> {
         Err(error) => (format!("duckdb: {error}"), "-".into()),
     };
     table.row("backfill of 1 M lines", &format!("{ours:.2} s"), &peer, &ratio, ">= 0.5, aim 1.0");
-    table.row("  the same files again", &format!("{again:.2} s"), &format!("first {ours:.2} s"), &format!("{:.1}", ours / again), "");
+    table.row(
+        "  the same files again",
+        &format!("{again:.2} s"),
+        &format!("first {ours:.2} s"),
+        &format!("{:.1}", ours / again),
+        "",
+    );
     table.row("  peak memory", &format!("{} MB", peak / 1_000), "", "", "< 600 MB");
     let human = node.json(&["sql", "SELECT count(*) AS n FROM clicks WHERE class = 'human'", "--format", "json"])?;
     let (counted, expected) = (human[0]["n"].as_u64(), truth["human"].as_u64());

@@ -24,7 +24,9 @@ async fn send(port: u16, sender: u64, rate: u64) -> Result<u64> {
                 method: "GET",
                 target: format!("/b{}", (sent * sender + sent) % 100),
                 host: "go.test".into(),
-                user_agent: format!("Mozilla/5.0 (X11; Linux x86_64; rv:{version}.0) Gecko/20100101 Firefox/{version}.0"),
+                user_agent: format!(
+                    "Mozilla/5.0 (X11; Linux x86_64; rv:{version}.0) Gecko/20100101 Firefox/{version}.0"
+                ),
                 headers: vec![("X-Forwarded-For", format!("203.0.113.{}", sent % 250))],
             };
             connection.send(&request).await?;
@@ -63,7 +65,13 @@ pub(crate) async fn run(setup: &Setup, table: &mut Table) -> Result<()> {
     node.wait_for(path, Duration::from_secs(60), |report| report["totals"]["clicks"].as_u64() == Some(sent)).await?;
     let after = ended.elapsed();
     let offered = format!("{:.0}/s answered, worst lag {worst_lag:.1} s", sent as f64 / SPAN.as_secs_f64());
-    table.row("5,000 clicks/s for 60 s", &offered, &format!("all in the report {} ms later", after.as_millis()), "", "keeps up");
+    table.row(
+        "5,000 clicks/s for 60 s",
+        &offered,
+        &format!("all in the report {} ms later", after.as_millis()),
+        "",
+        "keeps up",
+    );
     table.row("  peak memory", &megabytes(peak), "", "", "< 600 MB");
     node.stop().await
 }

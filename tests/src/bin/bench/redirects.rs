@@ -75,7 +75,11 @@ pub(crate) async fn run(setup: &Setup, table: &mut Table) -> Result<()> {
         }
     }
     node.stop().await?;
-    let peer = if theirs.is_empty() { "nginx: not there".into() } else { format!("nginx with log {:.0}/s", median(&mut theirs)) };
+    let peer = if theirs.is_empty() {
+        "nginx: not there".into()
+    } else {
+        format!("nginx with log {:.0}/s", median(&mut theirs))
+    };
     let ratio = if ratios.is_empty() { "-".into() } else { format!("{:.2}", median(&mut ratios)) };
     table.row("redirects, one worker", &format!("{:.0}/s", median(&mut ours)), &peer, &ratio, ">= 0.5, aim 1.0");
     Ok(())

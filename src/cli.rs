@@ -1,0 +1,365 @@
+//! The command line: what can be asked, and nothing of how it is done.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use schemas::{Analytics, Method, Scope};
+
+/// Click analytics for short links that stay exact when a link goes viral.
+#[derive(Debug, Parser)]
+#[command(name = "highwater", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// What is the same for every command.
+    #[command(flatten)]
+    pub(crate) global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags accepted anywhere on the line.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// Configuration file [default: $HIGHWATER_CONFIG, else ./highwater.toml if present]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Data folder: everything that must survive a restart [default: ./highwater-data]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run every role in one process on embedded parts
+    Up(Up),
+    /// Run the redirect listener alone
+    Redirect,
+    /// Run the management API alone
+    Manage,
+    /// Run the processors (hot path and settler) alone
+    Process,
+    /// Run reports, SQL and the dashboard alone
+    Query,
+    /// Make and change links
+    #[command(subcommand)]
+    Link(Link),
+    /// Make workspaces
+    #[command(subcommand)]
+    Workspace(Workspace),
+    /// Make API tokens
+    #[command(subcommand)]
+    Token(Token),
+    /// Bring CDN or load-balancer logs into the lake
+    Backfill(Backfill),
+    /// See what edge logs came in
+    #[command(subcommand)]
+    EdgeLogs(EdgeLogs),
+    /// See the redirect workers' journals, or give one up
+    #[command(subcommand)]
+    Journal(Journal),
+    /// A report in the terminal
+    Report(Box<Report>),
+    /// SQL on the lake, as the operator
+    Sql(Sql),
+    /// Watch click events pass
+    #[command(subcommand)]
+    Stream(Stream),
+    /// Recount: duplicates, sums over classes, journals against the lake
+    Verify(Json),
+    /// Judge one request, or a labelled set of user agents
+    Classify(Classify),
+    /// Settle what can be settled, compact and clean the lake once
+    Compact(Json),
+    /// Check or show the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+/// `up`
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    /// Also make sample links and play visitors, so that there is something to see at once
+    #[arg(long)]
+    pub(crate) demo: bool,
+}
+
+/// Machine-readable output.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Json {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Which link.
+#[derive(Debug, Args)]
+pub(crate) struct Named {
+    /// The code: the path of the short link
+    pub(crate) code: String,
+    /// Its host name [default: the first configured domain]
+    #[arg(long)]
+    pub(crate) domain: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `link …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Link {
+    /// Make a link
+    Add {
+        /// Where it leads
+        url: String,
+        /// Its code [default: seven random characters]
+        #[arg(long)]
+        code: Option<String>,
+        /// Its host name [default: the first configured domain]
+        #[arg(long)]
+        domain: Option<String>,
+        /// The workspace it belongs to
+        #[arg(long, default_value = schemas::link::DEFAULT_WORKSPACE)]
+        workspace: String,
+        /// What it promises about its clicks: billed, internal or off
+        #[arg(long, default_value = "billed")]
+        analytics: Analytics,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List links
+    List {
+        /// Only this workspace's
+        #[arg(long)]
+        workspace: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one link
+    Show(Named),
+    /// Take a link down: 410, until it is enabled again
+    Disable {
+        /// Which
+        #[command(flatten)]
+        link: Named,
+        /// Why, shown to visitors
+        #[arg(long)]
+        reason: String,
+    },
+    /// Bring a disabled link back
+    Enable(Named),
+    /// Delete a link for good; its code is never given out again
+    Delete(Named),
+}
+
+/// `workspace …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Workspace {
+    /// Make a workspace
+    Add {
+        /// Its name
+        name: String,
+    },
+    /// List workspaces
+    List(Json),
+}
+
+/// `token …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Token {
+    /// Make a token; it is shown once
+    Add {
+        /// The workspace it is for
+        #[arg(long, required_unless_present = "operator", conflicts_with = "operator")]
+        workspace: Option<String>,
+        /// What it may do: read, write or admin
+        #[arg(long, default_value = "read", conflicts_with = "operator")]
+        scope: Scope,
+        /// A token that belongs to no workspace and sees all
+        #[arg(long)]
+        operator: bool,
+    },
+}
+
+/// How request ids are judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IdMode {
+    /// As is known of the provider
+    Auto,
+    /// The union by id decides
+    Trusted,
+    /// The cache status decides
+    StatusOnly,
+}
+
+/// What becomes of codes that the link store lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UnknownCodes {
+    /// A click of workspace `default`
+    Keep,
+    /// An ignored line
+    Ignore,
+}
+
+/// `backfill`
+#[derive(Debug, Args)]
+pub(crate) struct Backfill {
+    /// Files, folders, globs, or `-` for standard input
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<String>,
+    /// The logs' format: auto, nginx-json, nginx-combined or cloudfront-v1
+    #[arg(long, default_value = "auto")]
+    pub(crate) format: String,
+    /// How their request ids are judged [default: as configured for the edge, else auto]
+    #[arg(long, value_enum)]
+    pub(crate) id: Option<IdMode>,
+    /// Name of the continuous source that these logs belong to
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// What becomes of codes that the link store lacks
+    #[arg(long, value_enum, default_value = "keep")]
+    pub(crate) unknown_codes: UnknownCodes,
+    /// Write nothing; say what would come
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print the summaries as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `edge-logs …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum EdgeLogs {
+    /// List the logs taken in
+    List(Json),
+    /// Show one log's summary, as of now
+    Show {
+        /// Its id
+        id: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `journal …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Journal {
+    /// List the journals and how far each is
+    List(Json),
+    /// Give a journal up: it no longer holds `complete_through` back, and what it still holds is late
+    Retire {
+        /// Its id
+        id: schemas::JournalId,
+    },
+}
+
+/// `report`
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// The link's code; none: every link
+    pub(crate) code: Option<String>,
+    /// Its host name [default: every domain]
+    #[arg(long)]
+    pub(crate) domain: Option<String>,
+    /// Group by a dimension, such as country, device, class, agent, referrer
+    #[arg(long, value_name = "DIM", conflicts_with = "interval")]
+    pub(crate) by: Option<String>,
+    /// A series by minute, hour, day, week or month
+    #[arg(long)]
+    pub(crate) interval: Option<String>,
+    /// First instant or day
+    #[arg(long)]
+    pub(crate) start: Option<String>,
+    /// End: exclusive for instants, inclusive for days
+    #[arg(long)]
+    pub(crate) end: Option<String>,
+    /// IANA name of the time zone
+    #[arg(long)]
+    pub(crate) timezone: Option<String>,
+    /// Which class counts (human, all, or any class); repeatable
+    #[arg(long)]
+    pub(crate) class: Vec<String>,
+    /// Print JSON, as the API does
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Formats of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ResultFormat {
+    /// For people
+    Table,
+    /// An array of objects
+    Json,
+    /// Comma-separated values
+    Csv,
+    /// Arrow IPC stream
+    Arrow,
+    /// A Parquet file
+    Parquet,
+}
+
+/// `sql`
+#[derive(Debug, Args)]
+pub(crate) struct Sql {
+    /// One read-only statement
+    pub(crate) sql: String,
+    /// How to print the result
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: ResultFormat,
+}
+
+/// `stream …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Stream {
+    /// Print click events as they pass
+    Tail {
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+        /// Begin with the oldest event still in the journals
+        #[arg(long)]
+        from_start: bool,
+        /// Stop after so many events
+        #[arg(long, value_name = "N")]
+        limit: Option<u64>,
+    },
+}
+
+/// `classify`
+#[derive(Debug, Args)]
+pub(crate) struct Classify {
+    /// User agent
+    #[arg(long, default_value = "", conflicts_with = "tsv")]
+    pub(crate) ua: String,
+    /// Request method: GET or HEAD
+    #[arg(long, default_value = "GET")]
+    pub(crate) method: Method,
+    /// A request header, as 'Name: value'; repeatable
+    #[arg(long, value_name = "K: V")]
+    pub(crate) header: Vec<String>,
+    /// The client's address
+    #[arg(long)]
+    pub(crate) address: Option<std::net::IpAddr>,
+    /// Judge a labelled set: tab-separated, first columns user_agent and category
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tsv: Option<PathBuf>,
+    /// Also print each wrong line
+    #[arg(long, requires = "tsv")]
+    pub(crate) verbose: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `config …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Validate; prints nothing but errors
+    Check,
+    /// Show the effective values and where each came from
+    Show(Json),
+}

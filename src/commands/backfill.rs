@@ -1,0 +1,229 @@
+//! `highwater backfill`: edge logs into the lake.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use ingest::edge::{Format, IdMode};
+use processor::import::{ImportConfig, ImportOptions, Importer, Input, Progress, Summary, UnknownCodes};
+
+use super::{open, print};
+use crate::cli::{Backfill, IdMode as IdFlag, UnknownCodes as UnknownFlag};
+use crate::config::Config;
+use crate::run::{enricher, id_mode, waits};
+
+/// Takes each path in; a file that is refused doesn't stop the others, but the command then ends with 1.
+pub(crate) async fn run(arguments: Backfill, config: &Config) -> anyhow::Result<ExitCode> {
+    let options = options(&arguments)?;
+    let importer = importer(config).await?;
+    let mut summaries = Vec::new();
+    let mut refused = 0;
+    for path in inputs(&arguments.paths)? {
+        match take_in(&importer, &path, options.clone()).await {
+            Ok(summary) => {
+                if !arguments.json {
+                    print::line(&text(&summary))?;
+                }
+                summaries.push(summary);
+            }
+            Err(error) => {
+                eprintln!("highwater: {error:#}");
+                refused += 1;
+            }
+        }
+    }
+    if arguments.json {
+        print::json(&summaries)?;
+    } else if summaries.len() > 1 {
+        print::line(&total(&summaries))?;
+    }
+    Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn options(arguments: &Backfill) -> anyhow::Result<ImportOptions> {
+    let format = match arguments.format.as_str() {
+        "auto" => None,
+        word => Some(word.parse::<Format>().context("--format")?),
+    };
+    Ok(ImportOptions {
+        format,
+        id: match arguments.id {
+            None | Some(IdFlag::Auto) => IdMode::Auto,
+            Some(IdFlag::Trusted) => IdMode::Trusted,
+            Some(IdFlag::StatusOnly) => IdMode::StatusOnly,
+        },
+        source: arguments.source.clone(),
+        unknown_codes: match arguments.unknown_codes {
+            UnknownFlag::Keep => UnknownCodes::Keep,
+            UnknownFlag::Ignore => UnknownCodes::Ignore,
+        },
+        dry_run: arguments.dry_run,
+        workspace: None,
+    })
+}
+
+async fn importer(config: &Config) -> anyhow::Result<Importer> {
+    let store = Arc::new(open::link_store(config).await?);
+    let lake = open::lake(config)?;
+    let enricher = Arc::new(enricher(config)?);
+    let settings = ImportConfig {
+        waits: waits(config),
+        max_skew: config.edge.max_skew.0,
+        domains: config.redirect.domains.clone(),
+        edge_provider: config.edge.provider.clone(),
+        edge_id: id_mode(&config.edge),
+        ..ImportConfig::default()
+    };
+    Ok(Importer::new(lake, Arc::clone(&store) as _, Arc::clone(&store) as _, store, enricher, settings))
+}
+
+/// The files that the paths name, in the order given; those of a folder or glob by their names.
+fn inputs(paths: &[String]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for given in paths {
+        let path = given.strip_prefix("file://").unwrap_or(given);
+        if let Some((scheme, _)) = path.split_once("://") {
+            bail!("{given}: {scheme}:// is not part of this version; copy the logs here, or pipe them in with `-`");
+        }
+        let path = Path::new(path);
+        if given == "-" || path.is_file() {
+            files.push(path.to_owned());
+        } else if path.is_dir() {
+            files_below(path, &mut files)?;
+        } else if !matched(given, &mut files)? {
+            bail!("{given}: there is no such file or folder, and nothing matches it as a pattern");
+        }
+    }
+    Ok(files)
+}
+
+fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("can't list {}", folder.display()))?;
+    let mut found: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    found.sort();
+    for path in found {
+        if path.is_dir() {
+            files_below(&path, files)?;
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn matched(pattern: &str, files: &mut Vec<PathBuf>) -> anyhow::Result<bool> {
+    let before = files.len();
+    for path in glob::glob(pattern).with_context(|| format!("{pattern} is no pattern"))? {
+        let path = path?;
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(files.len() > before)
+}
+
+async fn take_in(importer: &Importer, path: &Path, options: ImportOptions) -> anyhow::Result<Summary> {
+    let input = if path == Path::new("-") {
+        Input::stream("standard input", std::io::stdin())
+    } else {
+        Input::open(path).with_context(|| format!("can't open {}", path.display()))?
+    };
+    let bar = bar(&path.display().to_string())?;
+    let shown = bar.clone();
+    let began = std::time::Instant::now();
+    let summary = importer
+        .import(input, options, move |progress: Progress| {
+            shown.set_length(progress.of);
+            shown.set_position(progress.bytes);
+            let rate = progress.lines as f64 / began.elapsed().as_secs_f64().max(0.001);
+            shown.set_message(format!("{} lines, {rate:.0}/s", progress.lines));
+        })
+        .await;
+    bar.finish_and_clear();
+    Ok(summary?)
+}
+
+fn bar(name: &str) -> anyhow::Result<ProgressBar> {
+    if !std::io::stderr().is_terminal() {
+        return Ok(ProgressBar::hidden());
+    }
+    let style = ProgressStyle::with_template("{prefix} [{bar:30}] {bytes}/{total_bytes} {msg}, {eta} left")?;
+    Ok(ProgressBar::no_length().with_style(style).with_prefix(name.to_owned()))
+}
+
+/// A summary for people: what came, and what became of the rest.
+pub(crate) fn text(summary: &Summary) -> String {
+    let mut lines = Vec::new();
+    let did = if summary.dry_run { "would add" } else { "added" };
+    lines.push(format!("{} ({}, id {})", summary.name, summary.format, summary.id));
+    lines.push(format!(
+        "  {} records: {did} {} answered by the edge and {} recovered, {} already counted, {} waiting for their event",
+        summary.records, summary.added.edge, summary.added.recovered, summary.already_counted, summary.waiting
+    ));
+    let counts = serde_json::to_value(&summary.ignored).unwrap_or_default();
+    let ignored =
+        nonzero(counts.as_object().into_iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_u64()?))));
+    if !ignored.is_empty() {
+        lines.push(format!("  ignored: {ignored}"));
+    }
+    let rejected = nonzero(summary.rejected.iter().map(|(reason, n)| (reason.as_str(), *n)));
+    if !rejected.is_empty() {
+        lines.push(format!("  rejected (kept in table `rejects`): {rejected}"));
+    }
+    if let (Some(first), Some(last)) = (summary.first, summary.last) {
+        let rate = summary.lines as f64 / summary.seconds.max(0.001);
+        lines.push(format!("  from {first} to {last}; {:.1} s, {rate:.0} lines/s", summary.seconds));
+    }
+    for (title, planned) in [("day", &summary.days), ("link", &summary.links)] {
+        for plan in planned.iter().flatten() {
+            lines.push(format!("  {title} {}: {} would be added, {} would wait", plan.of, plan.added, plan.waiting));
+        }
+    }
+    lines.extend(summary.note.iter().map(|note| format!("  note: {note}")));
+    lines.join("\n")
+}
+
+fn nonzero<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> String {
+    counts.filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ")
+}
+
+fn total(summaries: &[Summary]) -> String {
+    let sum = |of: fn(&Summary) -> u64| summaries.iter().map(of).sum::<u64>();
+    format!(
+        "{} files, {} records: {} added, {} already counted, {} waiting, {} ignored, {} rejected",
+        summaries.len(),
+        sum(|s| s.records),
+        sum(|s| s.added.edge + s.added.recovered),
+        sum(|s| s.already_counted),
+        sum(|s| s.waiting),
+        sum(|s| s.ignored.total()),
+        sum(Summary::rejected_total)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_and_globs_name_files_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
+        for name in ["b.log", "a.log", "sub/c.log"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        let name = |given: &str| dir.path().join(given).display().to_string();
+        let names = |given: &[String]| -> Vec<String> {
+            let files = inputs(given).unwrap();
+            files.iter().map(|f| f.strip_prefix(dir.path()).unwrap_or(f).display().to_string()).collect()
+        };
+        assert_eq!(names(&[name("")]), ["a.log", "b.log", "sub/c.log"]);
+        assert_eq!(names(&[name("*.log")]), ["a.log", "b.log"]);
+        assert_eq!(names(&[name("b.log"), "-".into(), name("a.log")]), ["b.log", "-", "a.log"]);
+        assert!(inputs(&[name("*.gz")]).unwrap_err().to_string().contains("nothing matches"));
+        assert!(inputs(&["s3://bucket/x".into()]).unwrap_err().to_string().contains("s3://"));
+    }
+}

@@ -1,0 +1,96 @@
+//! `highwater classify`: class, agent and reason of one request, or of a labelled set.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use processor::classify::{Classifier, Evaluation, Request, evaluate};
+use serde_json::json;
+
+use super::print;
+use crate::cli::Classify;
+
+/// The headers that say a browser fetches ahead.
+const PURPOSE: &[&str] = &["sec-purpose", "purpose", "x-moz", "x-purpose"];
+
+/// Judges and prints.
+pub(crate) fn run(arguments: &Classify) -> anyhow::Result<ExitCode> {
+    let classifier = Classifier::builtin()?;
+    if let Some(path) = &arguments.tsv {
+        let file = File::open(path).with_context(|| format!("can't open {}", path.display()))?;
+        let evaluation = evaluate(&classifier, BufReader::new(file)).with_context(|| path.display().to_string())?;
+        return labelled(&evaluation, arguments);
+    }
+    let mut user_agent = arguments.ua.clone();
+    let mut purpose = String::new();
+    for header in &arguments.header {
+        let (name, value) = header.split_once(':').with_context(|| format!("{header:?} is not 'Name: value'"))?;
+        let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
+        if name == "user-agent" {
+            user_agent = value.to_owned();
+        } else if PURPOSE.contains(&name.as_str()) {
+            purpose.push_str(&format!("{name}: {value}\n"));
+        }
+    }
+    let request = Request { method: Some(arguments.method), user_agent: &user_agent, purpose: purpose.trim_end() };
+    let verdict = classifier.judge(&request);
+    if arguments.json {
+        print::json(&json!({
+            "class": verdict.class, "agent": verdict.agent, "reason": verdict.reason,
+            "rules_version": verdict.rules_version,
+        }))?;
+    } else {
+        let agent = verdict.agent.as_deref().map(|agent| format!(" ({agent})")).unwrap_or_default();
+        print::line(&format!("{}{agent}, by rule {}", verdict.class, verdict.reason))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn labelled(evaluation: &Evaluation, arguments: &Classify) -> anyhow::Result<ExitCode> {
+    if arguments.json {
+        print::json(evaluation)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows: Vec<Vec<String>> = evaluation
+        .by_category
+        .iter()
+        .map(|(category, count)| {
+            let classes: Vec<String> = count.classes.iter().map(|(class, n)| format!("{class} {n}")).collect();
+            vec![
+                category.clone(),
+                count.total.to_string(),
+                count.found.to_string(),
+                count.missed.to_string(),
+                classes.join(", "),
+            ]
+        })
+        .collect();
+    print::line(&print::columns(&["category", "total", "found", "missed", "judged as"], &rows))?;
+    let share = |part: u64, total: u64| if total == 0 { 0.0 } else { 100.0 * part as f64 / total as f64 };
+    let (human, inapp, machines) = (&evaluation.human, &evaluation.inapp, &evaluation.nonhuman);
+    print::line(&format!(
+        "people wrongly flagged: {} of {} ({:.3} %), in-app browsers {} of {} ({:.3} %)",
+        human.flagged,
+        human.total,
+        share(human.flagged, human.total),
+        inapp.flagged,
+        inapp.total,
+        share(inapp.flagged, inapp.total)
+    ))?;
+    print::line(&format!(
+        "machines found: {} of {} ({:.2} %)",
+        machines.found,
+        machines.total,
+        share(machines.found, machines.total)
+    ))?;
+    if arguments.verbose {
+        for wrong in &evaluation.wrong {
+            print::line(&format!(
+                "line {}: {} judged {} by {}: {}",
+                wrong.line, wrong.category, wrong.class, wrong.reason, wrong.user_agent
+            ))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

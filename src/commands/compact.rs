@@ -1,0 +1,46 @@
+//! `highwater compact`: settles what can be settled, compacts and cleans the lake, until nothing is left to do.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use processor::settle::{Settled, Settler};
+use serde_json::json;
+
+use super::{open, print};
+use crate::cli::Json;
+use crate::config::Config;
+use crate::run::settle_config;
+
+/// Passes after which it is enough; `process` goes on with the rest.
+const MOST_PASSES: usize = 10_000;
+
+/// Runs passes until one finds nothing to do.
+pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode> {
+    let store = open::link_store(config).await?;
+    let lake = open::lake(config)?;
+    let mut settler = Settler::new(&lake, Arc::new(store), settle_config(config)).await?;
+    let mut all = Settled::default();
+    for _ in 0..MOST_PASSES {
+        let pass = settler.pass().await?;
+        all.added += pass.added;
+        all.already_counted += pass.already_counted;
+        all.merges += pass.merges;
+        all.cleaned += pass.cleaned;
+        all.waiting = pass.waiting;
+        if !pass.is_busy() {
+            break;
+        }
+    }
+    if flags.json {
+        print::json(&json!({
+            "added": all.added, "already_counted": all.already_counted, "waiting": all.waiting, "merges": all.merges,
+            "cleaned": all.cleaned,
+        }))?;
+    } else {
+        print::line(&format!(
+            "{} rows added, {} counted already, {} waiting; {} merges, {} checkpoints made or dead files removed",
+            all.added, all.already_counted, all.waiting, all.merges, all.cleaned
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

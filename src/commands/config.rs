@@ -1,0 +1,30 @@
+//! `highwater config check|show`.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::print;
+use crate::cli::ConfigCommand;
+use crate::config::Loaded;
+
+/// A configuration that could be loaded is right; showing it names where each value came from.
+pub(crate) fn run(command: &ConfigCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+    match command {
+        ConfigCommand::Check => {}
+        ConfigCommand::Show(flags) if flags.json => {
+            let values: serde_json::Map<_, _> = loaded
+                .origins()
+                .into_iter()
+                .map(|(key, value, origin)| (key, json!({"value": value, "from": origin})))
+                .collect();
+            print::json(&values)?;
+        }
+        ConfigCommand::Show(_) => {
+            let rows: Vec<Vec<String>> =
+                loaded.origins().into_iter().map(|(key, value, origin)| vec![key, value.to_string(), origin]).collect();
+            print::line(&print::columns(&["key", "value", "from"], &rows))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,94 @@
+//! `highwater report`: the same report as over HTTP, in the terminal.
+
+use std::process::ExitCode;
+
+use query::{Report as Answer, ReportRequest, Row};
+
+use super::{open, print};
+use crate::cli::Report;
+use crate::config::Config;
+
+/// Width of the longest bar.
+const BAR: usize = 40;
+
+/// Asks and prints.
+pub(crate) async fn run(arguments: Report, config: &Config) -> anyhow::Result<ExitCode> {
+    let request = ReportRequest::from_pairs(parameters(&arguments))?;
+    let service = open::query_service(config).await?;
+    let report = service.report(&open::operator(), &request).await?;
+    if arguments.json {
+        print::json(&report)?;
+    } else {
+        print::line(&text(&report, &arguments))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The parameters of the HTTP report that mean the same.
+fn parameters(arguments: &Report) -> Vec<(&'static str, String)> {
+    let one = |name, value: &Option<String>| value.clone().map(|value| (name, value));
+    let mut pairs: Vec<_> = [
+        one("code", &arguments.code),
+        one("domain", &arguments.domain),
+        one("group_by", &arguments.by),
+        one("interval", &arguments.interval),
+        one("start", &arguments.start),
+        one("end", &arguments.end),
+        one("timezone", &arguments.timezone),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if arguments.start.is_none() && arguments.end.is_none() {
+        pairs.push(("interval_preset", if arguments.interval.is_some() { "24h" } else { "all" }.to_owned()));
+    }
+    // grouping by class or agent is about machines too
+    let about_machines = matches!(arguments.by.as_deref(), Some("class" | "agent"));
+    match arguments.class.is_empty() {
+        true if about_machines => pairs.push(("class", "all".to_owned())),
+        true => {}
+        false => pairs.extend(arguments.class.iter().map(|class| ("class", class.clone()))),
+    }
+    pairs
+}
+
+fn text(report: &Answer, arguments: &Report) -> String {
+    let mut lines = Vec::new();
+    let counts = &report.totals.counts;
+    let visitors = counts.visitors.map(|visitors| format!(", {visitors} visitors")).unwrap_or_default();
+    let what = arguments.code.as_deref().map_or("all links".to_owned(), |code| format!("/{code}"));
+    lines.push(format!("{what}: {} clicks{visitors}", counts.clicks));
+    let most = report.data.iter().map(|row| row.counts().clicks).max().unwrap_or_default();
+    let rows: Vec<Vec<String>> = report
+        .data
+        .iter()
+        .map(|row| {
+            let name = match row {
+                Row::Bucket { start, .. } => start.clone(),
+                Row::Group { value, .. } => value.clone(),
+            };
+            let clicks = row.counts().clicks;
+            vec![name, clicks.to_string(), print::bar(clicks as f64, most as f64, BAR)]
+        })
+        .collect();
+    if !rows.is_empty() {
+        let head = arguments.by.as_deref().or(arguments.interval.as_deref()).unwrap_or_default();
+        lines.push(String::new());
+        lines.push(print::columns(&[head, "clicks", ""], &rows));
+        if arguments.by.is_some() {
+            lines.push(format!("other {}, unknown {}", report.other.clicks, report.unknown.clicks));
+        }
+    }
+    let classes: Vec<String> = report.totals.by_class.iter().map(|(class, n)| format!("{class} {n}")).collect();
+    if !classes.is_empty() {
+        lines.push(String::new());
+        lines.push(format!("redirects served by class: {}", classes.join(", ")));
+    }
+    let meta = &report.meta;
+    let when = |instant: Option<schemas::UtcMicros>| instant.map_or("not known yet".to_owned(), |at| at.to_string());
+    lines.push(format!("complete through {}, final through {}", when(meta.complete_through), when(meta.final_through)));
+    for gap in &meta.gaps {
+        lines.push(format!("gap: {} to {}, {}", gap.start, gap.end, gap.reason));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,105 @@
+//! `highwater stream tail`: click events as they pass, readable.
+
+use std::process::ExitCode;
+
+use ingest::journal::JournalPartition;
+use ingest::stream::{Body, Partition, Record};
+use schemas::{ClickEvent, wire};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::print;
+use crate::cli::Stream;
+use crate::config::Config;
+use crate::run::ids_in;
+
+/// Events read ahead of the terminal.
+const AHEAD: usize = 1_024;
+/// Bytes read at a time from one journal.
+const BLOCK: usize = 256 << 10;
+
+/// Prints events until stopped, or until enough were printed.
+pub(crate) async fn run(command: Stream, config: &Config) -> anyhow::Result<ExitCode> {
+    let Stream::Tail { json, from_start, limit } = command;
+    let directory = config.journal_dir();
+    let ids = ids_in(&directory)?;
+    anyhow::ensure!(!ids.is_empty(), "there are no journals in {}; `highwater up` makes them", directory.display());
+    let (send, mut events) = mpsc::channel(AHEAD);
+    for id in ids {
+        let partition = JournalPartition::in_directory(&directory, id);
+        tokio::spawn(follow(partition, from_start, send.clone()));
+    }
+    drop(send);
+    let mut left = limit.unwrap_or(u64::MAX);
+    while left > 0 {
+        let Some(record) = events.recv().await else { break };
+        let record = record?;
+        if let Body::Click(bytes) = &record.body {
+            match wire::decode(bytes) {
+                Ok(event) if json => print::line(&as_json(&event, &record).to_string())?,
+                Ok(event) => print::line(&as_text(&event))?,
+                Err(error) => print::line(&format!("journal {} position {}: {error}", record.journal, record.offset))?,
+            }
+            left -= 1;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn follow(mut partition: JournalPartition, from_start: bool, send: mpsc::Sender<anyhow::Result<Record>>) {
+    if let Err(error) = follow_on(&mut partition, from_start, &send).await {
+        // whoever printed has gone when this can't be sent
+        let _gone = send.send(Err(error)).await;
+    }
+}
+
+async fn follow_on(
+    partition: &mut JournalPartition,
+    from_start: bool,
+    send: &mpsc::Sender<anyhow::Result<Record>>,
+) -> anyhow::Result<()> {
+    let mut next = if from_start { begin_of(partition).await? } else { partition.end().await? };
+    loop {
+        for record in partition.read(next, BLOCK).await? {
+            next = record.offset + 1;
+            if send.send(Ok(record)).await.is_err() {
+                return Ok(());
+            }
+        }
+        if partition.is_sealed() && next >= partition.end().await? {
+            return Ok(());
+        }
+    }
+}
+
+/// The oldest position that is left: asking for the first tells where it is.
+async fn begin_of(partition: &mut JournalPartition) -> anyhow::Result<u64> {
+    if partition.end().await? == 0 {
+        return Ok(0);
+    }
+    match partition.read(0, 1).await {
+        Ok(_) => Ok(0),
+        Err(ingest::stream::StreamError::Gap { begin, .. }) => Ok(begin),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn as_text(event: &ClickEvent<'_>) -> String {
+    let address = event.address.map_or("-".to_owned(), |address| address.to_string());
+    format!(
+        "{} {} {}/{} {} {} {:?}",
+        event.event_time, event.method, event.domain, event.code, event.status, address, event.user_agent
+    )
+}
+
+fn as_json(event: &ClickEvent<'_>, record: &Record) -> serde_json::Value {
+    json!({
+        "click_id": event.click_id.to_string(), "event_time": event.event_time, "workspace": event.workspace,
+        "link_id": event.link_id, "domain": event.domain, "code": event.code, "revision": event.revision,
+        "destination": event.destination, "analytics": event.analytics, "method": event.method,
+        "status": event.status, "address": event.address, "user_agent": event.user_agent,
+        "referrer": event.referrer, "language": event.language, "query": event.query, "country": event.country,
+        "purpose": event.purpose, "provider": event.provider, "no_edge_id": event.no_edge_id,
+        "journal": record.journal, "position": record.offset,
+    })
+}

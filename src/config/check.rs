@@ -1,0 +1,144 @@
+//! Rules that values must keep with one another.
+
+use std::time::Duration;
+
+use super::{Backend, Config};
+
+/// The providers whose logs and headers are known.
+const PROVIDERS: &[&str] = &[
+    "none",
+    "cloudfront",
+    "cloudflare",
+    "fastly",
+    "akamai",
+    "gcp",
+    "azure",
+    "bunny",
+    "nginx",
+    "varnish",
+    "caddy",
+    "haproxy",
+    "alb",
+];
+
+/// What is wrong, one line each; empty when nothing is.
+pub(super) fn problems(config: &Config) -> Vec<String> {
+    let mut wrong = Vec::new();
+    cache_rules(config, &mut wrong);
+    edge_rules(config, &mut wrong);
+    names(config, &mut wrong);
+    not_built(config, &mut wrong);
+    if config.journal.reserve >= config.journal.max_bytes {
+        wrong.push(format!(
+            "journal.reserve ({}) must be less than journal.max_bytes ({})",
+            config.journal.reserve, config.journal.max_bytes
+        ));
+    }
+    if config.journal.sync.0 < Duration::from_millis(1) || config.journal.sync.0 > Duration::from_secs(1) {
+        wrong.push(format!("journal.sync ({}) must be from 1ms to 1s", config.journal.sync));
+    }
+    wrong
+}
+
+/// A takedown must be in force everywhere within its limit (interface §2.1).
+fn cache_rules(config: &Config, wrong: &mut Vec<String>) {
+    let redirect = &config.redirect;
+    let sum = redirect.s_maxage.0 + redirect.cache_ttl.0 + redirect.max_age.0;
+    if sum > redirect.takedown_limit.0 {
+        wrong.push(format!(
+            "redirect.s_maxage ({}) + redirect.cache_ttl ({}) + redirect.max_age ({}) must not exceed \
+             redirect.takedown_limit ({})",
+            redirect.s_maxage, redirect.cache_ttl, redirect.max_age, redirect.takedown_limit
+        ));
+    }
+    for (key, span) in [("s_maxage", redirect.s_maxage), ("max_age", redirect.max_age)] {
+        if span.0.subsec_nanos() != 0 {
+            wrong.push(format!("redirect.{key} ({span}) must be whole seconds: a cache header has no fractions"));
+        }
+    }
+}
+
+fn edge_rules(config: &Config, wrong: &mut Vec<String>) {
+    let edge = &config.edge;
+    if !PROVIDERS.contains(&edge.provider.as_str()) {
+        wrong.push(format!("edge.provider ({:?}) must be one of {}", edge.provider, PROVIDERS.join(", ")));
+    }
+    if edge.skew.0 + edge.repeat.0 > edge.max_skew.0 {
+        wrong.push(format!(
+            "edge.skew ({}) + edge.repeat ({}) must not exceed edge.max_skew ({})",
+            edge.skew, edge.repeat, edge.max_skew
+        ));
+    }
+    if edge.recover_after.0 < edge.skew.0 + edge.repeat.0 {
+        wrong.push(format!(
+            "edge.recover_after ({}) must not be less than edge.skew + edge.repeat ({} + {})",
+            edge.recover_after, edge.skew, edge.repeat
+        ));
+    }
+}
+
+fn names(config: &Config, wrong: &mut Vec<String>) {
+    if config.redirect.domains.is_empty() {
+        wrong.push("redirect.domains must name at least one host".to_owned());
+    }
+    for domain in &config.redirect.domains {
+        let host_like = !domain.is_empty()
+            && domain.len() <= 253
+            && domain.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.:[]".contains(&b));
+        if !host_like {
+            wrong.push(format!("redirect.domains: {domain:?} is not a host name, with or without a port"));
+        }
+    }
+}
+
+/// Settings whose part isn't in this version: refused, so that nobody waits for what won't come.
+fn not_built(config: &Config, wrong: &mut Vec<String>) {
+    let logs = &config.edge_logs;
+    for (key, is_set) in [
+        ("edge_logs.watch", !logs.watch.is_empty()),
+        ("edge_logs.cloudfront_realtime.fields", !logs.cloudfront_realtime.fields.is_empty()),
+        ("edge_logs.nginx.log_format", !logs.nginx.log_format.is_empty()),
+        ("edge_logs.fastly.fields", !logs.fastly.fields.is_empty()),
+        ("edge_logs.akamai.fields", !logs.akamai.fields.is_empty()),
+        ("stream.backend = \"fluvio\"", config.stream.backend == Backend::Fluvio),
+    ] {
+        if is_set {
+            wrong.push(format!("{key} is not part of this version yet; leave it out"));
+        }
+    }
+    if config.links.url.starts_with("postgres") {
+        wrong.push("links.url: PostgreSQL is not part of this version yet; leave it out for SQLite".to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Span;
+
+    fn broken(change: impl FnOnce(&mut Config)) -> String {
+        let mut config = Config::default();
+        change(&mut config);
+        problems(&config).join("\n")
+    }
+
+    #[test]
+    fn the_default_is_right() {
+        assert_eq!(problems(&Config::default()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_rule_names_its_keys() {
+        let span = |seconds| Span(Duration::from_secs(seconds));
+        assert!(broken(|c| c.redirect.s_maxage = span(26)).contains("redirect.takedown_limit"));
+        assert!(broken(|c| c.redirect.s_maxage = Span(Duration::from_millis(1500))).contains("whole seconds"));
+        assert!(broken(|c| c.edge.repeat = span(600)).contains("edge.max_skew"));
+        assert!(broken(|c| c.edge.recover_after = span(1)).contains("edge.recover_after"));
+        assert!(broken(|c| c.edge.provider = "acme".into()).contains("edge.provider"));
+        assert!(broken(|c| c.redirect.domains.clear()).contains("redirect.domains"));
+        assert!(broken(|c| c.redirect.domains = vec!["a b".into()]).contains("redirect.domains"));
+        assert!(broken(|c| c.journal.reserve = c.journal.max_bytes).contains("journal.reserve"));
+        assert!(broken(|c| c.stream.backend = Backend::Fluvio).contains("fluvio"));
+        assert!(broken(|c| c.links.url = "postgres://x".into()).contains("PostgreSQL"));
+    }
+}

@@ -1,0 +1,121 @@
+//! Spans of time and sizes as people write them: `50ms`, `10s`, `48h`, `1GiB`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A span of time, written as a number and `ms`, `s`, `m`, `h` or `d`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span(pub Duration);
+
+/// A number of bytes, written as a number and `B`, `KiB`, `MiB`, `GiB` or `TiB` (or `KB` … in thousands).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Size(pub u64);
+
+const SPANS: &[(&str, u64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const SIZES: &[(&str, u64)] = &[
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("KB", 1_000),
+    ("B", 1),
+];
+
+/// The number and unit of `text`, as a whole number of the smallest unit.
+fn parse(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let text = text.trim();
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let unit = unit.trim();
+    let factor = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?.1;
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// The shortest exact way to write `value`.
+fn write(value: u64, units: &[(&str, u64)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (name, factor) = units
+        .iter()
+        .filter(|(_, factor)| value != 0 && value % factor == 0)
+        .max_by_key(|(_, factor)| *factor)
+        .or_else(|| units.iter().min_by_key(|(_, factor)| *factor))
+        .copied()
+        .unwrap_or(("", 1));
+    write!(f, "{}{name}", value / factor)
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse(text, SPANS)
+            .map(|ms| Self(Duration::from_millis(ms)))
+            .ok_or_else(|| format!("{text:?} is not a span of time such as \"50ms\", \"10s\", \"15m\", \"48h\""))
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse(text, SIZES).map(Self).ok_or_else(|| format!("{text:?} is not a size such as \"64MiB\" or \"10GiB\""))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write(self.0.as_millis() as u64, SPANS, f)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write(self.0, SIZES, f)
+    }
+}
+
+macro_rules! as_text {
+    ($($unit:ty),+) => {$(
+        impl Serialize for $unit {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $unit {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )+};
+}
+as_text!(Span, Size);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_and_sizes_go_there_and_back() {
+        for text in ["50ms", "10s", "15m", "2d", "1500ms", "0ms"] {
+            assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
+        }
+        for text in ["64MiB", "10GiB", "7B", "0B"] {
+            assert_eq!(text.parse::<Size>().unwrap().to_string(), text);
+        }
+        assert_eq!("48h".parse::<Span>().unwrap().to_string(), "2d");
+        assert_eq!("1 gib".parse::<Size>().unwrap(), Size(1 << 30));
+    }
+
+    #[test]
+    fn what_is_no_span_is_named() {
+        for text in ["", "10", "s", "-1s", "1.5s", "10 parsecs", "99999999999999999999s"] {
+            assert!(text.parse::<Span>().unwrap_err().contains("50ms"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Who may use a data folder: one process a role. `up` takes every role's lock, so that a second `up`, or a role
+//! beside it, is refused.
+
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use fs4::fs_std::FileExt;
+
+/// Locks held until dropped, or until the process ends.
+#[derive(Debug)]
+pub(crate) struct FolderLocks(#[expect(dead_code, reason = "held for its effect")] Vec<File>);
+
+/// Takes the locks of `roles` in `folder`.
+///
+/// # Errors
+/// When the folder can't be written, or another process holds one of them.
+pub(crate) fn take(folder: &Path, roles: &[&str]) -> anyhow::Result<FolderLocks> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("data_dir = {:?}: can't make the data folder", folder.display().to_string()))?;
+    let mut held = Vec::new();
+    for role in roles {
+        let path = folder.join(format!("{role}.lock"));
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).with_context(|| {
+            format!("data_dir = {:?}: can't write in the data folder", folder.display().to_string())
+        })?;
+        match file.try_lock_exclusive() {
+            Ok(true) => held.push(file),
+            Ok(false) => bail!(
+                "data folder {} is in use by another highwater process ({role}); stop it, or name another with --data",
+                folder.display()
+            ),
+            Err(error) => return Err(error).with_context(|| format!("can't lock {}", path.display())),
+        }
+    }
+    Ok(FolderLocks(held))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_owner_of_any_role_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = take(dir.path(), &["redirect", "process"]).unwrap();
+        assert!(take(dir.path(), &["process"]).unwrap_err().to_string().contains("in use"));
+        let _query = take(dir.path(), &["query"]).unwrap();
+        drop(first);
+        take(dir.path(), &["redirect", "process"]).unwrap();
+    }
+}

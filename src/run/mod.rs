@@ -1,0 +1,82 @@
+//! From roles to running tasks, and back to rest.
+//!
+//! ```text
+//! locks ─► listeners bound ─► parts opened ─► roles' tasks ─► ready … signal ─► drain
+//! ```
+//! Everything that can be wrong is found before the first answer, and named by its key. The drain goes with the way of
+//! a click: the redirect listener stops first, its journals are synced, the hot path brings what they hold into the
+//! lake, and the rest stops. A drain that takes too long is cut off; nothing answered is lost by that.
+
+mod access;
+mod journals;
+mod lock;
+mod logging;
+mod node;
+mod ops;
+mod process;
+mod progress;
+mod redirect;
+mod signals;
+mod status;
+mod tasks;
+
+pub(crate) use access::Tokens;
+pub(crate) use journals::ids_in;
+pub(crate) use process::{enricher, settle_config, waits};
+pub(crate) use redirect::id_mode;
+pub(crate) use status::Sources;
+
+use anyhow::Context;
+
+use crate::config::Config;
+
+/// Which roles a process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Roles {
+    /// The redirect listener.
+    pub(crate) redirect: bool,
+    /// The management API.
+    pub(crate) manage: bool,
+    /// Hot path and settler.
+    pub(crate) process: bool,
+    /// Reports, SQL, dashboard.
+    pub(crate) query: bool,
+}
+
+impl Roles {
+    const NONE: Self = Self { redirect: false, manage: false, process: false, query: false };
+    /// All of them: `up`.
+    pub(crate) const ALL: Self = Self { redirect: true, manage: true, process: true, query: true };
+    /// `redirect`
+    pub(crate) const REDIRECT: Self = Self { redirect: true, ..Self::NONE };
+    /// `manage`
+    pub(crate) const MANAGE: Self = Self { manage: true, ..Self::NONE };
+    /// `process`
+    pub(crate) const PROCESS: Self = Self { process: true, ..Self::NONE };
+    /// `query`
+    pub(crate) const QUERY: Self = Self { query: true, ..Self::NONE };
+
+    /// Names of the roles, as their locks are called.
+    fn names(self) -> Vec<&'static str> {
+        let all =
+            [("redirect", self.redirect), ("manage", self.manage), ("process", self.process), ("query", self.query)];
+        all.into_iter().filter_map(|(name, has)| has.then_some(name)).collect()
+    }
+}
+
+/// Runs until a signal, and drains.
+///
+/// # Errors
+/// When it can't start, or a role ends by itself.
+pub(crate) fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Result<()> {
+    logging::start();
+    let _locks = lock::take(&config.data_dir, &roles.names())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(std::thread::available_parallelism().map_or(2, |cores| cores.get().min(4)))
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    let result = runtime.block_on(node::run(config, roles, demo));
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    result
+}

@@ -1,0 +1,226 @@
+//! One process: its parts opened, its roles started, stopped in order.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use ingest::journal::Journal;
+use ingest::ports::Registry as _;
+use prometheus_client::registry::Registry;
+use query::{QueryConfig, QueryService};
+use redirect::links::{LinkError, LinkStore, NewLink};
+use redirect::listener::ListenerMetrics;
+use redirect::manage::{self, ManageConfig};
+use schemas::UtcMicros;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::access::Tokens;
+use super::ops::Ops;
+use super::process::Process;
+use super::redirect::Redirect;
+use super::status::Sources;
+use super::tasks::Tasks;
+use super::{Roles, signals};
+use crate::commands::link_store;
+use crate::config::Config;
+use crate::demo;
+
+/// How long the front (listeners) and the back (journals, hot path, settler) may each take to stop, and how long the
+/// lake may take to catch up in between.
+const DRAIN: Duration = Duration::from_secs(15);
+
+/// Listeners that are bound before anything else begins.
+struct Sockets {
+    manage: Option<TcpListener>,
+    query: Option<TcpListener>,
+    ops: TcpListener,
+}
+
+impl Sockets {
+    async fn bind(config: &Config, roles: Roles) -> anyhow::Result<Self> {
+        let some = |wanted: bool, key: &'static str, address: SocketAddr| async move {
+            if wanted { bind(key, address).await.map(Some) } else { Ok(None) }
+        };
+        Ok(Self {
+            manage: some(roles.manage, "manage.listen", config.manage.listen).await?,
+            query: some(roles.query, "query.listen", config.query.listen).await?,
+            ops: bind("ops.listen", config.ops.listen).await?,
+        })
+    }
+}
+
+async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("{key} = \"{address}\" can't be listened on; is another process there?"))
+}
+
+/// Runs the roles until a signal, or until one of them fails.
+pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Result<()> {
+    let stop = CancellationToken::new();
+    signals::listen(stop.clone()).context("signals")?;
+    let sockets = Sockets::bind(&config, roles).await?;
+    let store = link_store(&config).await?;
+    let token = if roles == Roles::ALL { first_token(&config, &store).await? } else { None };
+    let (mut front, mut back) = (Tasks::new(), Tasks::new());
+    let mut metrics = Registry::default();
+
+    let mut own: Vec<Journal> = Vec::new();
+    let mut address = config.redirect.listen;
+    let lake = Process::lake(&config)?;
+    if roles.redirect {
+        let listener = ListenerMetrics::default();
+        listener.register(&mut metrics);
+        let redirect = Redirect::open(&config, &store, listener).await?;
+        address = redirect.address();
+        own = redirect.start(store.clone(), &mut front, &mut back).all();
+    }
+    if roles.process {
+        Process::start(&config, &store, &lake, &own, &mut metrics, &mut back).await?;
+    }
+    if let Some(socket) = sockets.manage {
+        let router = manage::router(store.clone(), ManageConfig::default());
+        front.spawn("management API", serve(socket, router, front.stop_token()));
+    }
+    let mut login = None;
+    if let Some(socket) = sockets.query {
+        let service = query_service(&config, roles, &store, &lake, own.clone())?;
+        service.metrics().register(&mut metrics);
+        let shown = socket.local_addr()?;
+        login = token.as_ref().map(|token| format!("http://{shown}/login?key={}", service.issue_login_key(token)));
+        front.spawn("query service", serve(socket, query::router(service), front.stop_token()));
+    }
+    let ops = Ops::new(metrics);
+    let health = CancellationToken::new();
+    let serving = tokio::spawn(serve(sockets.ops, ops.clone().router(), health.clone()));
+    if demo {
+        start_demo(&config, &store, address, &mut front).await?;
+    }
+    ops.set_ready(true);
+    greet(&config, roles, login.as_deref());
+
+    let failed = tokio::select! {
+        () = stop.cancelled() => None,
+        error = front.any_ended() => Some(error),
+        error = back.any_ended() => Some(error),
+    };
+    ops.set_ready(false);
+    let stopped = front.drain(DRAIN).await;
+    if failed.is_none() && roles.redirect && roles.process {
+        land(&store, &own).await;
+    }
+    let ended = back.drain(DRAIN).await;
+    health.cancel();
+    let _served = tokio::time::timeout(Duration::from_secs(1), serving).await;
+    match failed {
+        Some(error) => Err(error),
+        None => {
+            stopped.and(ended)?;
+            tracing::info!("stopped");
+            Ok(())
+        }
+    }
+}
+
+async fn serve(socket: TcpListener, router: axum::Router, stop: CancellationToken) -> anyhow::Result<()> {
+    let service = router.into_make_service();
+    Ok(axum::serve(socket, service).with_graceful_shutdown(stop.cancelled_owned()).await?)
+}
+
+/// Waits until the lake holds all that the journals hold, so that a clean stop leaves nothing to replay.
+async fn land(store: &LinkStore, own: &[Journal]) {
+    let begin = Instant::now();
+    while begin.elapsed() < DRAIN {
+        let registered = store.journals().await.unwrap_or_default();
+        let landed = own.iter().all(|journal| {
+            let end = journal.stats().end;
+            // the marks of the last syncs may follow; clicks may not be left
+            registered.iter().any(|known| known.id == journal.id() && known.committed + 2 >= end)
+        });
+        if landed {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tracing::warn!("the lake has not caught up with the journals in time; the next start goes on from there");
+}
+
+fn query_service(
+    config: &Config,
+    roles: Roles,
+    store: &LinkStore,
+    lake: &processor::lake::Lake,
+    own: Vec<Journal>,
+) -> anyhow::Result<QueryService> {
+    let mut settings = QueryConfig::new(config.lake_root(), config.data_dir.join("tmp"));
+    if roles.process {
+        settings.committed = Some(lake.subscribe());
+    }
+    let sources = Sources {
+        store: store.clone(),
+        lake: lake.clone(),
+        own,
+        directory: config.journal_dir(),
+        has_edge: config.edge.provider != "none",
+    };
+    Ok(QueryService::new(settings, Arc::new(Tokens(store.clone())), Arc::new(sources))?)
+}
+
+/// The operator token of the folder, made and written at its first start.
+async fn first_token(config: &Config, store: &LinkStore) -> anyhow::Result<Option<String>> {
+    use std::io::Write as _;
+    let path = config.admin_token_file();
+    if let Ok(text) = std::fs::read_to_string(&path)
+        && !text.trim().is_empty()
+    {
+        return Ok(Some(text.trim().to_owned()));
+    }
+    let token = store.add_operator_token(UtcMicros::now()).await?;
+    let mut file = std::fs::OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .with_context(|| format!("can't write {}", path.display()))?;
+    writeln!(file, "{}", token.reveal())?;
+    file.sync_all()?;
+    Ok(Some(token.reveal().to_owned()))
+}
+
+/// Sample links, and visitors who come through the listener.
+async fn start_demo(config: &Config, store: &LinkStore, address: SocketAddr, front: &mut Tasks) -> anyhow::Result<()> {
+    for sample in demo::LINKS {
+        let new = NewLink {
+            code: Some(sample.code.to_owned()),
+            title: Some(sample.title.to_owned()),
+            ..NewLink::to(sample.destination)
+        };
+        match store.create(new, UtcMicros::now()).await {
+            Ok(_) | Err(LinkError::Taken { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let domain = config.redirect.domains.first().cloned().unwrap_or_default();
+    front.spawn("demo", demo::play(address, domain, front.stop_token()));
+    Ok(())
+}
+
+/// Says where things are.
+fn greet(config: &Config, roles: Roles, login: Option<&str>) {
+    tracing::info!(data_dir = %config.data_dir.display(), lake = config.lake_root(), "ready");
+    if roles != Roles::ALL {
+        return;
+    }
+    println!("redirects   http://{}/CODE", config.redirect.listen);
+    println!("management  http://{}/v1/links", config.manage.listen);
+    println!("reports     http://{}/v1/reports/clicks", config.query.listen);
+    println!("health      http://{}/healthz", config.ops.listen);
+    println!("token       {}", config.admin_token_file().display());
+    if let Some(login) = login.filter(|_| Config::is_loopback(config.query.listen)) {
+        println!("\nopen {login}  (logs this browser in, once)");
+    }
+}

@@ -1,0 +1,94 @@
+//! The redirect role: listener, journals, their sync and trimming.
+
+use anyhow::Context;
+use http::HeaderName;
+use redirect::links::{Domains, LinkStore};
+use redirect::listener::{Edge as EdgeRules, Listener, ListenerConfig, ListenerMetrics, Ttls};
+
+use super::journals::{NodeJournals, trim};
+use super::tasks::Tasks;
+use crate::config::{Config, Edge, IdMode};
+
+/// What the redirect role was started with.
+#[derive(Debug)]
+pub(crate) struct Redirect {
+    /// Its journals.
+    node: NodeJournals,
+    listener: Listener,
+}
+
+impl Redirect {
+    /// Opens the journals and binds the listener.
+    ///
+    /// # Errors
+    /// Names the key at fault.
+    pub(crate) async fn open(config: &Config, store: &LinkStore, metrics: ListenerMetrics) -> anyhow::Result<Self> {
+        let listener = listener_config(config)?;
+        let workers = match config.redirect.workers {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            workers => workers,
+        };
+        let node = NodeJournals::open(config, store, workers).await?;
+        let listener = Listener::bind(listener, store.clone(), node.workers.clone(), metrics)?;
+        Ok(Self { node, listener })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        self.listener.local_addr()
+    }
+
+    /// Starts answering. `front` is stopped before `back`, which syncs what the front has written.
+    pub(crate) fn start(self, store: LinkStore, front: &mut Tasks, back: &mut Tasks) -> NodeJournals {
+        let stop = front.stop_token();
+        let listener = self.listener;
+        front.spawn("redirect listener", async move { Ok(listener.run(stop).await?) });
+        let sync = self.node.journals.sync_task(self.node.all());
+        let stop = back.stop_token();
+        back.spawn("journal sync", async move {
+            sync.run(stop).await;
+            Ok(())
+        });
+        let (stop, all) = (back.stop_token(), self.node.all());
+        back.spawn("journal trim", async move {
+            trim(all, store, stop).await;
+            Ok(())
+        });
+        self.node
+    }
+}
+
+fn listener_config(config: &Config) -> anyhow::Result<ListenerConfig> {
+    let redirect = &config.redirect;
+    let domains = Domains::new(&redirect.domains).context("redirect.domains")?;
+    let edge = &config.edge;
+    let client_ip_header: HeaderName = edge
+        .client_ip_header
+        .parse()
+        .with_context(|| format!("edge.client_ip_header = {:?} is not the name of a header", edge.client_ip_header))?;
+    Ok(ListenerConfig {
+        trusted_proxies: redirect.trusted_proxies.clone(),
+        edge_only: redirect.edge_only,
+        edge: EdgeRules::new(&edge.provider, id_mode(edge), &edge.request_id_header, &edge.country_header)?,
+        client_ip_header,
+        ttls: Ttls {
+            s_maxage: redirect.s_maxage.0,
+            max_age: redirect.max_age.0,
+            cache: redirect.cache_ttl.0,
+            negative: redirect.negative_ttl.0,
+            takedown_limit: redirect.takedown_limit.0,
+        },
+        ..ListenerConfig::new(redirect.listen, domains)
+    })
+}
+
+/// The configured mode as the pipeline's word. A header of one's own carries ids that are one's own: `auto` trusts
+/// those, whatever is known of the provider.
+pub(crate) fn id_mode(edge: &Edge) -> ingest::edge::IdMode {
+    match edge.id {
+        IdMode::Auto if !edge.request_id_header.is_empty() => ingest::edge::IdMode::Trusted,
+        IdMode::Auto => ingest::edge::IdMode::Auto,
+        IdMode::Trusted => ingest::edge::IdMode::Trusted,
+        IdMode::StatusOnly => ingest::edge::IdMode::StatusOnly,
+    }
+}

@@ -1,0 +1,140 @@
+//! Where the pipeline stands, for the query service: put together from the registry, the lake and this process's
+//! journals.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ingest::journal::Journal;
+use ingest::ports::{JournalState, RegisteredJournal, Registry};
+use processor::lake::Lake;
+use query::status::{EdgeLogsStatus, EdgeSource, JournalStatus, PartitionStatus, SamplingStatus, Status, StreamStatus};
+use query::{Freshness, StatusError, StatusSource};
+use redirect::links::LinkStore;
+use schemas::tables::Table;
+use schemas::{JournalId, UtcMicros};
+
+use super::progress;
+
+/// A journal is called silent when its last mark in the lake is so old: idle journals mark every ten seconds.
+const SILENT_AFTER: Duration = Duration::from_secs(60);
+/// A continuous source is called silent when it has said nothing for so long.
+const SOURCE_SILENT_AFTER: Duration = Duration::from_secs(6 * 3_600);
+
+/// What status is put together from.
+#[derive(Clone, Debug)]
+pub(crate) struct Sources {
+    /// Registry and published instants.
+    pub(crate) store: LinkStore,
+    /// What waits in `arrivals`, and continuous sources.
+    pub(crate) lake: Lake,
+    /// Journals of this process; those of others are known by the registry and their folder.
+    pub(crate) own: Vec<Journal>,
+    /// Where journals are.
+    pub(crate) directory: PathBuf,
+    /// Whether a CDN is in front.
+    pub(crate) has_edge: bool,
+}
+
+fn failed(error: impl std::fmt::Display) -> StatusError {
+    StatusError(error.to_string())
+}
+
+#[async_trait]
+impl StatusSource for Sources {
+    async fn freshness(&self) -> Result<Freshness, StatusError> {
+        let complete = self.store.complete_through(UtcMicros::now()).await.map_err(failed)?;
+        let settled = self.store.final_through().await.map_err(failed)?;
+        // without a CDN in front nothing can come later than `complete_through`
+        let final_through = if self.has_edge { settled } else { Some(complete) };
+        Ok(Freshness { complete_through: Some(complete), final_through })
+    }
+
+    async fn status(&self) -> Result<Status, StatusError> {
+        let now = UtcMicros::now();
+        let freshness = self.freshness().await?;
+        let registered = self.store.journals().await.map_err(failed)?;
+        let journals = self.journals(&registered, now);
+        let open = || journals.iter().zip(&registered).filter(|(_, known)| known.state == JournalState::Open);
+        let oldest = open().filter(|(journal, _)| journal.unsent > 0).map(|(_, known)| known.through).min();
+        let held_back_by =
+            open().filter(|(journal, _)| journal.state == "silent").min_by_key(|(_, known)| known.through);
+        Ok(Status {
+            as_of: now,
+            complete_through: freshness.complete_through,
+            final_through: freshness.final_through,
+            held_back_by: held_back_by.map(|(journal, _)| format!("journal {}", journal.id)),
+            stream: StreamStatus {
+                backend: "embedded".to_owned(),
+                lag_records: open().map(|(journal, _)| journal.unsent).sum(),
+                lag_seconds: oldest.map_or(0.0, |through| now.since(through).as_secs_f64()),
+                retention_seconds: 0,
+                partitions: partitions(&journals, &registered),
+            },
+            journals: journals.clone(),
+            sampling: SamplingStatus { active: false, rate: 1.0 },
+            edge_logs: self.edge_logs(now).await?,
+            hot_links: Vec::new(),
+        })
+    }
+}
+
+/// Embedded, each journal is a partition.
+fn partitions(journals: &[JournalStatus], registered: &[RegisteredJournal]) -> Vec<PartitionStatus> {
+    let numbered =
+        journals.iter().zip(registered).enumerate().filter(|(_, (_, known))| known.state != JournalState::Closed);
+    numbered
+        .map(|(id, (journal, known))| PartitionStatus {
+            id: id as u64,
+            next: known.committed,
+            end: known.committed + journal.unsent,
+        })
+        .collect()
+}
+
+impl Sources {
+    /// The journals as registered, in that order.
+    pub(crate) fn journals(&self, registered: &[RegisteredJournal], now: UtcMicros) -> Vec<JournalStatus> {
+        let own: HashMap<JournalId, _> = self.own.iter().map(|journal| (journal.id(), journal.stats())).collect();
+        let one = |known: &RegisteredJournal| {
+            let stats = own.get(&known.id);
+            let silent = known.state == JournalState::Open && now.since(known.through) > SILENT_AFTER;
+            let state = if silent { "silent" } else { known.state.as_str() };
+            JournalStatus {
+                id: known.id.to_string(),
+                node: known.node.clone(),
+                through: known.through,
+                unsent: stats.map_or(0, |stats| stats.end.saturating_sub(known.committed)),
+                bytes: stats
+                    .map_or_else(|| folder_bytes(&self.directory.join(known.id.to_string())), |stats| stats.bytes),
+                state: state.to_owned(),
+            }
+        };
+        registered.iter().map(one).collect()
+    }
+
+    async fn edge_logs(&self, now: UtcMicros) -> Result<EdgeLogsStatus, StatusError> {
+        let arrivals = self.lake.table(Table::Arrivals).await.map_err(failed)?;
+        let sources = progress::sources(&self.lake).await.map_err(failed)?;
+        Ok(EdgeLogsStatus {
+            queued: 0,
+            waiting: arrivals.files().iter().map(|file| file.rows).sum(),
+            mismatched: Vec::new(),
+            sources: sources
+                .into_iter()
+                .map(|(name, through)| EdgeSource {
+                    name,
+                    through: Some(through),
+                    silent: now.since(through) > SOURCE_SILENT_AFTER,
+                })
+                .collect(),
+        })
+    }
+}
+
+/// Bytes of a journal that another process owns.
+fn folder_bytes(folder: &std::path::Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries.filter_map(|entry| entry.ok()?.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
