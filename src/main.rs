@@ -2,6 +2,8 @@
 //!
 //! The one binary: reads the command line, loads the configuration, and hands over to a command.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod cli;
 mod commands;
 mod config;

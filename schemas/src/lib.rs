@@ -5,7 +5,7 @@
 //! redirect ──ClickEvent (wire)──► journal ──► processor ──Click (click)──► lake (tables) ──► query
 //! ```
 //!
-//! * [`ids`]: identities (`ClickId`, `LinkId`, journal names)
+//! * [`ids`] identities (`ClickId`, `LinkId`, journal names)
 //! * [`time`]: instants as microseconds UTC, dates and hours
 //! * [`class`]: what sort of client a click was, and where its record came from
 //! * [`link`]: links, their revisions, tenants' principals

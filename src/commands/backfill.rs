@@ -163,7 +163,7 @@ pub(crate) fn text(summary: &Summary) -> String {
         "  {} records: {did} {} answered by the edge and {} recovered, {} already counted, {} waiting for their event",
         summary.records, summary.added.edge, summary.added.recovered, summary.already_counted, summary.waiting
     ));
-    let counts = serde_json::to_value(&summary.ignored).unwrap_or_default();
+    let counts = serde_json::to_value(summary.ignored).unwrap_or_default();
     let ignored =
         nonzero(counts.as_object().into_iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_u64()?))));
     if !ignored.is_empty() {

@@ -36,14 +36,11 @@ pub(crate) struct Invalid(pub Vec<String>);
 /// When a named file can't be read, a key is unknown, or a value doesn't fit.
 pub(crate) fn load(file: Option<&Path>, data: Option<&Path>) -> Result<Loaded, Invalid> {
     let named = file.map(Path::to_path_buf).or_else(|| std::env::var_os("HIGHWATER_CONFIG").map(PathBuf::from));
+    let found = named.or_else(|| Some(Config::default_file().to_owned()).filter(|path| path.is_file()));
     let mut figment = Figment::from(Serialized::defaults(Config::default()));
-    match named {
-        Some(path) if !path.is_file() => {
-            return Err(Invalid(vec![format!("configuration file {} is not there or not readable", path.display())]));
-        }
-        Some(path) => figment = figment.merge(Toml::file_exact(path)),
-        None if Config::default_file().is_file() => figment = figment.merge(Toml::file_exact(Config::default_file())),
-        None => {}
+    if let Some(path) = found {
+        readable(&path)?;
+        figment = figment.merge(Toml::file_exact(path));
     }
     figment = figment.merge(environment());
     if let Some(data) = data {
@@ -56,6 +53,13 @@ pub(crate) fn load(file: Option<&Path>, data: Option<&Path>) -> Result<Loaded, I
     let config: Config = figment.extract().map_err(|errors| Invalid(errors.into_iter().map(explain).collect()))?;
     let wrong = super::check::problems(&config);
     if wrong.is_empty() { Ok(Loaded { config, figment }) } else { Err(Invalid(wrong)) }
+}
+
+/// That the file is there and is TOML, with an error that names it.
+fn readable(path: &Path) -> Result<(), Invalid> {
+    let wrong = |why: String| Invalid(vec![format!("configuration file {}: {why}", path.display())]);
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    text.parse::<toml::Table>().map(drop).map_err(|error| wrong(error.to_string().trim_end().replace('\n', "\n  ")))
 }
 
 fn environment() -> Env {
@@ -188,8 +192,7 @@ mod tests {
     #[test]
     fn the_contracts_example_is_the_default() {
         let loaded = load_text(include_str!("../../docs/highwater.toml")).unwrap();
-        let mut expected = Config::default();
-        expected.lake = "./highwater-data/lake".into();
+        let expected = Config { lake: "./highwater-data/lake".into(), ..Config::default() };
         assert_eq!(paths_of(&loaded.config), paths_of(&expected));
     }
 

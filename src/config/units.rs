@@ -41,7 +41,7 @@ fn parse(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 fn write(value: u64, units: &[(&str, u64)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (name, factor) = units
         .iter()
-        .filter(|(_, factor)| value != 0 && value % factor == 0)
+        .filter(|(_, factor)| value != 0 && value.is_multiple_of(*factor))
         .max_by_key(|(_, factor)| *factor)
         .or_else(|| units.iter().min_by_key(|(_, factor)| *factor))
         .copied()

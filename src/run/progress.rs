@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn keys_outlive_the_settle_window_and_no_week() {
-        let hours = |n| Duration::from_secs(n * 3_600);
+        let hours = |n: u64| Duration::from_secs(n * 3_600);
         assert_eq!(first_key_day(100, hours(48)), 98);
         assert_eq!(first_key_day(100, hours(1)), 99);
         assert_eq!(first_key_day(100, hours(24 * 30)), 93);
