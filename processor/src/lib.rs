@@ -8,11 +8,11 @@
 //! Two writers of `clicks` and no third: the hot path appends, the settler settles and alone removes files. Progress
 //! is an application transaction in the commit that makes it, so a kill at any moment loses and doubles nothing.
 //!
-//! * [`classify`]: who made a request, by the rules of `rules.toml`
-//! * [`enrich`]: browser, system, device, referrer, campaign, language; event or log line → row
-//! * [`hot`]: partitions of the stream into `clicks`
-//! * [`lake`]: the Delta tables and their commits
-//! * [`metrics`]: what is counted
+//! * [`classify`] – who made a request, by the rules of `rules.toml`
+//! * [`enrich`] – browser, system, device, referrer, campaign, language; event or log line → row
+//! * [`hot`] – partitions of the stream into `clicks`
+//! * [`lake`] – the Delta tables and their commits
+//! * [`metrics`] – what is counted
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod classify;

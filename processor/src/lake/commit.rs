@@ -79,6 +79,7 @@ impl TableHandle {
     }
 
     fn landed(&self, version: i64) -> i64 {
+        self.note_files();
         self.lake.tell(self.table(), version);
         version
     }

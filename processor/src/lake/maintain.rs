@@ -147,7 +147,7 @@ mod tests {
         let names = |cut| -> Vec<String> { old_entries(&log, cut).iter().map(ToString::to_string).collect() };
         assert_eq!(names(50), [entry(1, "json", 1).location.to_string(), "_delta_log/.tmp-x".to_owned()]);
         assert_eq!(names(1), Vec::<String>::new());
-        assert!(old_entries(&log[..4], 50).iter().all(|path| is_temporary(path)), "one checkpoint is not enough");
+        assert!(old_entries(&log[..4], 50).iter().all(is_temporary), "one checkpoint is not enough");
     }
 
     #[test]

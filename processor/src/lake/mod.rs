@@ -56,6 +56,7 @@ pub use self::log::DataFile;
 pub use self::maintain::Maintained;
 pub use self::table::TableHandle;
 pub use self::write::{NewFile, Span};
+use crate::metrics::LakeMetrics;
 
 /// How tables are kept.
 #[derive(Clone, Debug)]
@@ -95,6 +96,7 @@ struct Inner {
     storage: StorageConfig,
     options: LakeOptions,
     newest: watch::Sender<i64>,
+    metrics: LakeMetrics,
 }
 
 impl Lake {
@@ -140,7 +142,8 @@ impl Lake {
         if !root.path().ends_with('/') {
             root.set_path(&format!("{}/", root.path()));
         }
-        Ok(Self { inner: Arc::new(Inner { root, store, storage, options, newest: watch::Sender::new(-1) }) })
+        let (newest, metrics) = (watch::Sender::new(-1), LakeMetrics::default());
+        Ok(Self { inner: Arc::new(Inner { root, store, storage, options, newest, metrics }) })
     }
 
     /// The lake's address, with a slash at its end.
@@ -176,6 +179,11 @@ impl Lake {
     /// As [`LakeError`] says.
     pub async fn table(&self, table: Table) -> Result<TableHandle, LakeError> {
         TableHandle::open(self.clone(), table).await
+    }
+
+    /// What it counts, to register.
+    pub fn metrics(&self) -> &LakeMetrics {
+        &self.inner.metrics
     }
 
     /// Tells the newest version of `clicks` that was committed through this lake or a clone of it; -1 before any.

@@ -37,7 +37,13 @@ impl TableHandle {
             Some(state) => state,
             None => create::create(&place, lake.options()).await?,
         };
-        Ok(Self { lake, place, state })
+        let handle = Self { lake, place, state };
+        handle.note_files();
+        Ok(handle)
+    }
+
+    pub(super) fn note_files(&self) {
+        self.lake.metrics().note_files(self.table(), self.files().len());
     }
 
     /// Which table this is.
@@ -89,24 +95,20 @@ impl TableHandle {
     /// Goes on to the newest version and tells what was passed.
     pub(super) async fn catch_up(&mut self) -> Result<Passed, LakeError> {
         let mut passed = Passed::default();
-        loop {
-            while let Some(entry) = replay::next(&self.place, self.version()).await? {
-                replay::apply(&self.place, &mut self.state, &entry)?;
-                passed.entries.push(entry);
+        while let Some(entry) = replay::next(&self.place, self.version()).await? {
+            replay::apply(&self.place, &mut self.state, &entry)?;
+            passed.entries.push(entry);
+        }
+        // The next entry is missing: this is the newest version, or a clean-up has taken the entry. Clean-up leaves a
+        // newer checkpoint, noted before it deletes.
+        if replay::hint(&self.place).await?.is_some_and(|hint| hint.version > self.version()) {
+            if let Some(state) = replay::load(&self.place).await? {
+                self.state = state;
             }
-            // The next entry is missing: this is the newest version, or a clean-up has taken the entry. Clean-up
-            // leaves a newer checkpoint, noted before it deletes.
-            match replay::hint(&self.place).await? {
-                Some(hint) if hint.version > self.version() => {
-                    if let Some(state) = replay::load(&self.place).await? {
-                        self.state = state;
-                    }
-                    return Ok(Passed { entries: Vec::new(), reloaded: true });
-                }
-                _ => break,
-            }
+            passed = Passed { entries: Vec::new(), reloaded: true };
         }
         self.forget_dead();
+        self.note_files();
         Ok(passed)
     }
 

@@ -257,7 +257,7 @@ async fn a_commit_that_fails_is_told_from_one_whose_answer_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_lost_in_front_of_others_is_found_behind_them() {
+async fn a_commit_that_was_paused_is_judged_behind_the_others() {
     let (lake, store) = memory();
     let gate = Gate::new();
     let mut slow = lake.table(Table::Clicks).await.unwrap();

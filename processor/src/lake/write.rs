@@ -36,7 +36,7 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Its path within the table, once it is committed.
+    /// Its path within the table.
     pub fn path(&self) -> &str {
         &self.path
     }

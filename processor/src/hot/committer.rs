@@ -1,0 +1,320 @@
+//! The committer: the one task that owns all positions, buffers and the window.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ingest::ports::Landed;
+use ingest::stream::Partition;
+use schemas::UtcMicros;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::group::{Due, GroupPolicy, Waiting, back_off};
+use super::known::KnownIds;
+use super::publish::Progress;
+use super::reader::{Message, News, PERMIT_BYTES, Reader};
+use super::side::SideTables;
+use super::slot::{Outcome, Slot};
+use super::window::Window;
+use super::{Enrich, HotConfig, HotError, HotPath, HotStatus, PartitionStatus};
+use crate::lake::{Lake, TableHandle};
+use crate::metrics::Metrics;
+
+/// Messages on their way to the committer; the byte budget is the real bound.
+const MESSAGES: usize = 64;
+
+/// The committer's state.
+#[derive(Debug)]
+pub(super) struct Committer {
+    pub(super) lake: Lake,
+    pub(super) config: HotConfig,
+    pub(super) metrics: Metrics,
+    pub(super) policy: GroupPolicy,
+    pub(super) clicks: Option<TableHandle>,
+    pub(super) side: SideTables,
+    pub(super) window: Window,
+    pub(super) known: KnownIds,
+    pub(super) slots: BTreeMap<usize, Slot>,
+    pub(super) last_commit: Instant,
+    pub(super) failures: u32,
+    pub(super) not_before: Option<Instant>,
+    pub(super) failing: Option<String>,
+    enrich: Arc<dyn Enrich>,
+    budget: Arc<Semaphore>,
+    budget_permits: u32,
+    readers: JoinSet<()>,
+    next_slot: usize,
+    /// Partitions that wait for the lake to tell where they begin.
+    arriving: Vec<Box<dyn Partition>>,
+    progress: watch::Sender<Progress>,
+    status: watch::Sender<HotStatus>,
+}
+
+impl Committer {
+    pub(super) fn new(path: HotPath, progress: watch::Sender<Progress>) -> Self {
+        let HotPath { lake, registry: _, enrich, config, metrics, status } = path;
+        let budget_permits = u32::try_from((2 * config.max_bytes / PERMIT_BYTES).max(1)).unwrap_or(u32::MAX >> 3);
+        let floor = UtcMicros::now().plus(config.skew);
+        Self {
+            policy: GroupPolicy {
+                commit_after: config.commit_after,
+                idle_after: config.idle_after,
+                max_bytes: config.max_bytes,
+            },
+            clicks: None,
+            side: SideTables::new(lake.clone()),
+            window: Window::new(config.window_bytes, config.skew + config.repeat, floor),
+            known: KnownIds::new(config.window_bytes, config.max_skew),
+            slots: BTreeMap::new(),
+            last_commit: Instant::now(),
+            failures: 0,
+            not_before: None,
+            failing: None,
+            enrich,
+            budget: Arc::new(Semaphore::new(budget_permits as usize)),
+            budget_permits,
+            readers: JoinSet::new(),
+            next_slot: 0,
+            arriving: Vec::new(),
+            lake,
+            config,
+            metrics,
+            progress,
+            status,
+        }
+    }
+
+    pub(super) async fn run(
+        mut self,
+        mut partitions: mpsc::Receiver<Box<dyn Partition>>,
+        cancel: CancellationToken,
+    ) -> Result<(), HotError> {
+        let (out, mut news) = mpsc::channel(MESSAGES);
+        let mut is_open = true;
+        let mut give_up_at: Option<Instant> = None;
+        loop {
+            self.seat_arrivals(&out, &cancel).await;
+            if give_up_at.is_some() && self.is_drained() {
+                return Ok(());
+            }
+            let wake = self.wake_at(give_up_at);
+            tokio::select! {
+                biased;
+                () = cancel.cancelled(), if give_up_at.is_none() => {
+                    give_up_at = Some(Instant::now() + self.config.drain_within);
+                    self.arriving.clear();
+                }
+                partition = partitions.recv(), if is_open && give_up_at.is_none() => match partition {
+                    Some(partition) => self.arriving.push(partition),
+                    None => is_open = false,
+                },
+                message = news.recv() => if let Some(message) = message { self.hear(message) },
+                Some(ended) = self.readers.join_next(), if !self.readers.is_empty() => {
+                    ended.map_err(|_| HotError::Panicked { task: "reader" })?;
+                }
+                () = tokio::time::sleep_until(wake.into()) => {}
+            }
+            while let Ok(message) = news.try_recv() {
+                self.hear(message);
+            }
+            if self.policy.due(&self.waiting(give_up_at.is_some()), Instant::now()) == Due::Now {
+                self.commit_group().await;
+            }
+            if give_up_at.is_some_and(|at| Instant::now() >= at) {
+                return Err(HotError::Drain(self.config.drain_within));
+            }
+        }
+    }
+
+    /// When to look again though nothing comes.
+    fn wake_at(&self, give_up_at: Option<Instant>) -> Instant {
+        let now = Instant::now();
+        let mut wake = match self.policy.due(&self.waiting(give_up_at.is_some()), now) {
+            Due::Now => now,
+            Due::At(at) => at,
+            Due::Never => now + self.config.idle_after,
+        };
+        if let (false, Some(at)) = (self.arriving.is_empty(), self.not_before) {
+            wake = wake.min(at);
+        }
+        give_up_at.map_or(wake, |at| wake.min(at))
+    }
+
+    /// What is waiting for a commit.
+    fn waiting(&self, is_draining: bool) -> Waiting {
+        let held = || self.slots.values().flat_map(|slot| &slot.buffer).map(|(batch, _)| batch);
+        let nothing_comes = is_draining && self.slots.values().all(|slot| slot.is_drained || slot.sealed_at.is_some());
+        Waiting {
+            oldest_row: held().filter(|batch| batch.has_rows()).map(|batch| batch.read_at).min(),
+            any: held().next().is_some(),
+            bytes: held().map(|batch| batch.bytes).sum(),
+            urgent: nothing_comes || self.slots.values().any(|slot| slot.sealed_at == Some(slot.buffered_to())),
+            last_commit: self.last_commit,
+            not_before: self.not_before,
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        self.slots.values().all(|slot| slot.buffer.is_empty() && (slot.is_drained || slot.sealed_at.is_some()))
+    }
+
+    /// Takes partitions in: the lake tells where to read each from.
+    async fn seat_arrivals(&mut self, out: &mpsc::Sender<Message>, cancel: &CancellationToken) {
+        if self.arriving.is_empty() || self.not_before.is_some_and(|at| Instant::now() < at) {
+            return;
+        }
+        if let Err(failure) = self.look().await {
+            return self.failed(&failure.to_string());
+        }
+        for partition in std::mem::take(&mut self.arriving) {
+            let name = partition.name().to_owned();
+            if self.slots.values().any(|slot| *slot.name == *name) {
+                warn!(partition = name, "is being read already");
+                continue;
+            }
+            let stored = self.clicks.as_ref().and_then(|clicks| clicks.txn(&super::slot::app_id(&name)));
+            let (slot, seats) = Slot::new(&name, stored);
+            info!(partition = name, from = slot.position(), "reading");
+            self.lift_floor();
+            let reader = Reader {
+                slot: self.next_slot,
+                partition,
+                enrich: Arc::clone(&self.enrich),
+                out: out.clone(),
+                seats,
+                budget: Arc::clone(&self.budget),
+                budget_permits: self.budget_permits,
+                cancel: cancel.clone(),
+            };
+            self.slots.insert(self.next_slot, slot);
+            self.next_slot += 1;
+            self.readers.spawn(reader.run());
+        }
+        self.tell();
+    }
+
+    /// Others may have judged ids of a partition that comes, or comes back.
+    fn lift_floor(&mut self) {
+        self.window.lift(UtcMicros::now().plus(self.config.skew));
+    }
+
+    fn hear(&mut self, message: Message) {
+        let Some(slot) = self.slots.get_mut(&message.slot) else { return };
+        if let News::Drained = message.news {
+            slot.is_drained = true;
+            return;
+        }
+        if !slot.is_seated(message.seat) {
+            return;
+        }
+        match message.news {
+            News::Batch(batch, permit, end) => {
+                if !slot.take(batch, permit, end) {
+                    warn!(partition = &*slot.name, "positions don't follow each other; reading again");
+                    slot.read_again();
+                }
+            }
+            News::Sealed(end) => slot.sealed_at = Some(end),
+            News::Failing(reason) => slot.failing = Some(reason),
+            News::Drained => {}
+        }
+        self.finish();
+    }
+
+    async fn commit_group(&mut self) {
+        match self.attempt().await {
+            Ok(()) => {
+                self.failures = 0;
+                self.not_before = None;
+                self.failing = None;
+                self.last_commit = Instant::now();
+            }
+            Err(failure) => self.failed(&failure),
+        }
+        self.finish();
+        self.tell();
+    }
+
+    fn failed(&mut self, failure: &str) {
+        self.failures = self.failures.saturating_add(1);
+        let pause = back_off(self.failures);
+        warn!(failure, ?pause, "not committed; trying again");
+        self.failing = Some(failure.to_owned());
+        self.not_before = Some(Instant::now() + pause);
+        self.tell();
+    }
+
+    /// Compares every position with what the lake holds; whatever landed or was lost is drawn from that alone.
+    pub(super) fn compare(&mut self) {
+        let Some(clicks) = &self.clicks else { return };
+        let mut is_any_dropped = false;
+        for slot in self.slots.values_mut() {
+            let stored = clicks.txn(&slot.app_id);
+            match slot.compare(stored) {
+                Outcome::Unchanged => {}
+                Outcome::Landed { seen } => {
+                    for (id, time) in seen {
+                        self.window.insert(id, time);
+                    }
+                }
+                Outcome::Dropped => {
+                    warn!(partition = &*slot.name, ?stored, "somebody else has gone on with it; reading from there");
+                    is_any_dropped = true;
+                }
+            }
+        }
+        if is_any_dropped {
+            self.lift_floor();
+        }
+    }
+
+    /// Publishes what has landed, and lets go of journals that are whole in the lake.
+    fn finish(&mut self) {
+        let finished: Vec<usize> =
+            self.slots.iter().filter(|(_, slot)| slot.is_finished()).map(|(number, _)| *number).collect();
+        let slots = &self.slots;
+        self.progress.send_if_modified(|progress| {
+            let mut is_news = false;
+            for slot in slots.values() {
+                for &(id, through) in &slot.marks {
+                    // a journal that is a partition of its own counts in the partition's positions
+                    let committed = if slot.journal == Some(id) { slot.position() } else { 0 };
+                    let landed = Landed { id, through, committed };
+                    is_news |= progress.landed.insert(id, landed) != Some(landed);
+                }
+                if let (true, Some(journal)) = (slot.is_finished(), slot.journal) {
+                    is_news |= progress.finished.insert(journal);
+                }
+            }
+            is_news
+        });
+        for number in finished {
+            if let Some(slot) = self.slots.remove(&number) {
+                info!(partition = &*slot.name, at = slot.position(), "sealed, and all of it is in the lake");
+                self.metrics.forget_partition(&slot.name);
+            }
+        }
+    }
+
+    /// Tells status and metrics how far each partition is.
+    fn tell(&self) {
+        let oldest = self.slots.values().flat_map(|slot| &slot.buffer).flat_map(|(batch, _)| &batch.clicks);
+        let oldest = oldest.map(|one| one.click.event_time).min();
+        let lag_seconds = oldest.map_or(0.0, |oldest| UtcMicros::now().since(oldest).as_secs_f64());
+        let partitions: Vec<PartitionStatus> = self
+            .slots
+            .values()
+            .map(|slot| PartitionStatus {
+                name: Arc::clone(&slot.name),
+                next: slot.position(),
+                end: slot.end.max(slot.position()),
+                failing: slot.failing.clone(),
+            })
+            .collect();
+        self.metrics.note_lag(&partitions, lag_seconds);
+        self.status.send_replace(HotStatus { partitions, lag_seconds, failing: self.failing.clone() });
+    }
+}

@@ -1,0 +1,94 @@
+//! Asking the lake which ids it holds, where the window can't tell: at a start, after a takeover, under backlog.
+//!
+//! Files never change, so their ids are kept, sorted, while questions still reach them, up to a byte limit. Files
+//! that this process has written need not be read while the window remembers all of them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::AsArray as _;
+use schemas::{ClickId, UtcMicros};
+
+use super::window::Window;
+use crate::lake::{DataFile, LakeError, TableHandle};
+
+/// The ids of files, as far as they have been needed.
+#[derive(Debug)]
+pub(super) struct KnownIds {
+    read: HashMap<String, Arc<Vec<u128>>>,
+    own: HashSet<String>,
+    max_bytes: usize,
+    max_skew: Duration,
+}
+
+impl KnownIds {
+    pub(super) fn new(max_bytes: usize, max_skew: Duration) -> Self {
+        Self { read: HashMap::new(), own: HashSet::new(), max_bytes, max_skew }
+    }
+
+    /// Notes files whose ids are all in the window.
+    pub(super) fn wrote(&mut self, files: impl IntoIterator<Item = String>) {
+        self.own.extend(files);
+    }
+
+    /// Of the ids asked for, those that the lake holds within `max_skew` of their times. May hold more ids than that.
+    pub(super) async fn ask(
+        &mut self,
+        clicks: &TableHandle,
+        window: &Window,
+        questions: &[(ClickId, UtcMicros)],
+    ) -> Result<HashSet<ClickId>, LakeError> {
+        let mut found = HashSet::new();
+        let times = questions.iter().map(|(_, time)| *time);
+        let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
+            self.forget();
+            return Ok(found);
+        };
+        let (from, to) = (first.minus(self.max_skew), last.plus(self.max_skew));
+        let files: Vec<Arc<DataFile>> =
+            clicks.files_between(from, to).filter(|file| !self.is_remembered(file, window)).cloned().collect();
+        self.keep_only(&files, clicks);
+        for file in &files {
+            let ids = self.ids_of(clicks, file).await?;
+            found.extend(questions.iter().map(|(id, _)| *id).filter(|id| ids.binary_search(&id.as_u128()).is_ok()));
+        }
+        Ok(found)
+    }
+
+    /// Whether all ids of `file` are in the window.
+    fn is_remembered(&self, file: &DataFile, window: &Window) -> bool {
+        self.own.contains(&file.path) && file.min_time.is_some_and(|first| window.remembers(first))
+    }
+
+    fn keep_only(&mut self, files: &[Arc<DataFile>], clicks: &TableHandle) {
+        let wanted: HashSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
+        self.read.retain(|path, _| wanted.contains(path.as_str()));
+        if self.own.len() > 2 * clicks.files().len() + 100 {
+            let live: HashSet<&str> = clicks.files().iter().map(|file| file.path.as_str()).collect();
+            self.own.retain(|path| live.contains(path.as_str()));
+        }
+    }
+
+    fn forget(&mut self) {
+        self.read = HashMap::new();
+    }
+
+    async fn ids_of(&mut self, clicks: &TableHandle, file: &DataFile) -> Result<Arc<Vec<u128>>, LakeError> {
+        if let Some(ids) = self.read.get(&file.path) {
+            return Ok(Arc::clone(ids));
+        }
+        let mut ids = Vec::with_capacity(file.rows as usize);
+        for batch in clicks.read(file, &["click_id"]).await? {
+            let column = batch.column(0).as_binary::<i32>();
+            ids.extend(column.iter().flatten().filter_map(|id| Some(u128::from_be_bytes(id.try_into().ok()?))));
+        }
+        ids.sort_unstable();
+        let ids = Arc::new(ids);
+        let held: usize = self.read.values().map(|ids| ids.len() * 16).sum();
+        if held + ids.len() * 16 <= self.max_bytes {
+            self.read.insert(file.path.clone(), Arc::clone(&ids));
+        }
+        Ok(ids)
+    }
+}

@@ -1,0 +1,198 @@
+//! The task of one partition: read, decode, enrich, hand over. It holds nothing that a kill could lose.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ingest::stream::{Partition, Record, StreamError};
+use schemas::UtcMicros;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+
+use super::decode::{Batch, Enrich, decode, refuse, weigh};
+
+/// What is read at once.
+const READ_BYTES: usize = 1 << 20;
+/// The pause after a read that failed.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long the search for a partition's end may take.
+const END_DEADLINE: Duration = Duration::from_secs(5);
+/// Bytes of one permit of the budget.
+pub(super) const PERMIT_BYTES: usize = 1_024;
+
+/// Where the committer wants a partition to be read from. A new number makes what was read before void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seat {
+    pub(super) number: u64,
+    pub(super) from: u64,
+}
+
+/// What a reader tells the committer.
+#[derive(Debug)]
+pub(super) struct Message {
+    /// Which partition.
+    pub(super) slot: usize,
+    /// The seat that it was read under.
+    pub(super) seat: u64,
+    pub(super) news: News,
+}
+
+/// The news themselves.
+#[derive(Debug)]
+pub(super) enum News {
+    /// Records, their part of the budget, and the partition's end as far as known.
+    Batch(Batch, OwnedSemaphorePermit, u64),
+    /// There is no record after this position, and there never will be.
+    Sealed(u64),
+    /// The partition can't be read on now; it is tried again.
+    Failing(String),
+    /// Shutting down: all that was there has been handed over.
+    Drained,
+}
+
+/// A partition's reader.
+#[derive(Debug)]
+pub(super) struct Reader {
+    pub(super) slot: usize,
+    pub(super) partition: Box<dyn Partition>,
+    pub(super) enrich: Arc<dyn Enrich>,
+    pub(super) out: mpsc::Sender<Message>,
+    pub(super) seats: watch::Receiver<Seat>,
+    /// Bytes that may be on their way to the lake, in permits.
+    pub(super) budget: Arc<Semaphore>,
+    pub(super) budget_permits: u32,
+    pub(super) cancel: CancellationToken,
+}
+
+/// What to do next.
+enum Step {
+    Records(Vec<Record>),
+    Seat,
+    Drain,
+    Failed(StreamError),
+    Gone,
+}
+
+impl Reader {
+    /// Reads until the committer is gone, or until all is handed over after a cancellation.
+    pub(super) async fn run(mut self) {
+        let mut seat = *self.seats.borrow_and_update();
+        let mut next = seat.from;
+        // Once shutting down: where to stop.
+        let mut until: Option<u64> = None;
+        let mut is_done = false;
+        loop {
+            if until.is_some_and(|until| next >= until || is_done) {
+                self.tell(seat, News::Drained).await;
+                return;
+            }
+            match self.step(next, is_done, until.is_some()).await {
+                Step::Seat => {
+                    seat = *self.seats.borrow_and_update();
+                    next = seat.from;
+                    is_done = false;
+                }
+                Step::Drain => until = Some(self.end().await.unwrap_or(next)),
+                Step::Records(records) if records.is_empty() => {
+                    is_done = self.partition.is_sealed();
+                    if is_done {
+                        self.tell(seat, News::Sealed(next)).await;
+                    }
+                }
+                Step::Records(records) => {
+                    let to = next + records.len() as u64;
+                    if !self.hand_over(seat, next, records).await {
+                        return;
+                    }
+                    next = to;
+                }
+                Step::Failed(failure) => {
+                    warn!(partition = self.partition.name(), %failure, "can't read on");
+                    self.tell(seat, News::Failing(failure.to_string())).await;
+                    if until.is_some() {
+                        self.tell(seat, News::Drained).await;
+                        return;
+                    }
+                    self.pause().await;
+                }
+                Step::Gone => return,
+            }
+        }
+    }
+
+    async fn step(&mut self, next: u64, is_done: bool, is_draining: bool) -> Step {
+        tokio::select! {
+            biased;
+            changed = self.seats.changed() => if changed.is_ok() { Step::Seat } else { Step::Gone },
+            () = self.cancel.cancelled(), if !is_draining => Step::Drain,
+            read = self.partition.read(next, READ_BYTES), if !is_done => match read {
+                Ok(records) => Step::Records(records),
+                Err(failure) => Step::Failed(failure),
+            },
+        }
+    }
+
+    async fn pause(&mut self) {
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = self.cancel.cancelled() => {}
+        }
+    }
+
+    async fn end(&mut self) -> Option<u64> {
+        tokio::time::timeout(END_DEADLINE, self.partition.end()).await.ok()?.ok()
+    }
+
+    /// Waits for room, decodes where blocking is allowed, and hands over. `false` when nobody takes it any more.
+    async fn hand_over(&mut self, seat: Seat, from: u64, records: Vec<Record>) -> bool {
+        let read_at = Instant::now();
+        let permits = (weigh(&records) / PERMIT_BYTES + 1).min(self.budget_permits as usize) as u32;
+        let Ok(permit) = Arc::clone(&self.budget).acquire_many_owned(permits).await else { return false };
+        let to = from + records.len() as u64;
+        let batch = decode_apart(Arc::clone(&self.enrich), from, records, read_at).await;
+        let end = self.end().await.unwrap_or(to).max(to);
+        self.tell(seat, News::Batch(batch, permit, end)).await
+    }
+
+    async fn tell(&mut self, seat: Seat, news: News) -> bool {
+        self.out.send(Message { slot: self.slot, seat: seat.number, news }).await.is_ok()
+    }
+}
+
+/// Decodes on a thread of its own. A record that makes the decoding panic becomes one that can't be read.
+async fn decode_apart(enrich: Arc<dyn Enrich>, from: u64, records: Vec<Record>, read_at: Instant) -> Batch {
+    let records = Arc::new(records);
+    let (shared, by) = (Arc::clone(&records), Arc::clone(&enrich));
+    let decoded = tokio::task::spawn_blocking(move || decode(from, &shared, by.as_ref(), UtcMicros::now(), read_at));
+    match decoded.await {
+        Ok(batch) => batch,
+        Err(panic) => {
+            error!(%panic, from, "decoding panicked; trying the records one by one");
+            one_by_one(enrich, from, &records, read_at).await
+        }
+    }
+}
+
+async fn one_by_one(enrich: Arc<dyn Enrich>, from: u64, records: &[Record], read_at: Instant) -> Batch {
+    let none = Arc::clone(&enrich);
+    let mut whole = decode(from, &[], none.as_ref(), UtcMicros::now(), read_at);
+    for record in records {
+        let (by, one) = (Arc::clone(&enrich), record.clone());
+        let decoded = tokio::task::spawn_blocking(move || {
+            decode(one.offset, std::slice::from_ref(&one), by.as_ref(), UtcMicros::now(), read_at)
+        });
+        match decoded.await {
+            Ok(batch) => {
+                whole.clicks.extend(batch.clicks);
+                whole.refused.extend(batch.refused);
+                for (journal, time) in batch.marks {
+                    super::decode::note_mark(&mut whole.marks, journal, time);
+                }
+            }
+            Err(_) => whole.refused.push(refuse(record, "panic")),
+        }
+    }
+    whole.to = from + records.len() as u64;
+    whole.bytes = weigh(records);
+    whole
+}

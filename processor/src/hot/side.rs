@@ -1,0 +1,131 @@
+//! The side tables of a commit, written before it: late events, and records that can't be read.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::error::ArrowError;
+use parquet::errors::ParquetError;
+use schemas::tables::Table;
+use schemas::{ClickBuilder, UtcMicros};
+
+use super::decode::{Clicked, Refused};
+use crate::lake::{Change, CommitError, Lake, LakeError, TableHandle};
+
+/// How often a side table's commit that others got in the way of is tried.
+const ATTEMPTS: usize = 5;
+
+/// A partition's records that can't be read, and the positions that a commit of them stands for.
+#[derive(Debug)]
+pub(super) struct Unread<'a> {
+    /// The partition's transaction.
+    pub(super) app_id: &'a str,
+    /// The position after the last record of the group.
+    pub(super) end: i64,
+    /// The records.
+    pub(super) refused: Vec<&'a Refused>,
+}
+
+/// The side tables, opened when first needed.
+#[derive(Debug)]
+pub(super) struct SideTables {
+    lake: Lake,
+    arrivals: Option<TableHandle>,
+    rejects: Option<TableHandle>,
+}
+
+impl SideTables {
+    pub(super) fn new(lake: Lake) -> Self {
+        Self { lake, arrivals: None, rejects: None }
+    }
+
+    /// Writes late events. Written again by a replay, and never skipped: the settler's union by id makes repeats
+    /// harmless, while what another attempt has judged late need not be what this one does.
+    pub(super) async fn late(&mut self, late: &[&Clicked]) -> Result<(), CommitError> {
+        if late.is_empty() {
+            return Ok(());
+        }
+        let rows = arrivals_rows(late, UtcMicros::now()).map_err(|e| unfit(Table::Arrivals, e))?;
+        let table = opened(&mut self.arrivals, &self.lake, Table::Arrivals).await?;
+        let add = table.write(&rows).await.map_err(CommitError::Failed)?;
+        table.commit(Change { add, ..Change::default() }).await.map(drop)
+    }
+
+    /// Writes records that can't be read, with the positions in the same commit; what is there already is skipped.
+    pub(super) async fn refused(&mut self, unread: &[Unread<'_>]) -> Result<(), CommitError> {
+        if unread.iter().all(|one| one.refused.is_empty()) {
+            return Ok(());
+        }
+        let table = opened(&mut self.rejects, &self.lake, Table::Rejects).await?;
+        for attempt in 1.. {
+            table.refresh().await.map_err(CommitError::Failed)?;
+            match write_refused(table, unread).await {
+                Err(CommitError::Moved { .. } | CommitError::Conflict { .. }) if attempt < ATTEMPTS => {}
+                other => return other,
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn opened<'a>(
+    handle: &'a mut Option<TableHandle>,
+    lake: &Lake,
+    table: Table,
+) -> Result<&'a mut TableHandle, CommitError> {
+    if handle.is_none() {
+        *handle = Some(lake.table(table).await.map_err(CommitError::Failed)?);
+    }
+    handle.as_mut().ok_or(CommitError::Conflict { what: "a table that was just opened".to_owned() })
+}
+
+async fn write_refused(table: &mut TableHandle, unread: &[Unread<'_>]) -> Result<(), CommitError> {
+    let mut change = Change::default();
+    let mut rows: Vec<&Refused> = Vec::new();
+    for one in unread {
+        let stored = table.txn(one.app_id);
+        let before = rows.len();
+        rows.extend(one.refused.iter().filter(|refused| stored.is_none_or(|has| refused.offset as i64 >= has)));
+        if rows.len() > before {
+            change.txns.push((one.app_id.to_owned(), one.end));
+            change.expect.push((one.app_id.to_owned(), stored));
+        }
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let rows = reject_rows(&rows, UtcMicros::now()).map_err(|e| unfit(Table::Rejects, e))?;
+    change.add = table.write(&rows).await.map_err(CommitError::Failed)?;
+    table.commit(change).await.map(drop)
+}
+
+fn arrivals_rows(late: &[&Clicked], now: UtcMicros) -> Result<RecordBatch, ArrowError> {
+    let mut builder = ClickBuilder::new();
+    late.iter().for_each(|one| builder.push(&one.click));
+    let mut columns = builder.finish()?.columns().to_vec();
+    columns.push(Arc::new(StringArray::from_iter_values(late.iter().map(|one| &*one.provider))));
+    columns.push(instants(late.iter().map(|_| now)));
+    RecordBatch::try_new(Table::Arrivals.schema(), columns)
+}
+
+fn reject_rows(refused: &[&Refused], now: UtcMicros) -> Result<RecordBatch, ArrowError> {
+    let columns: Vec<ArrayRef> = vec![
+        instants(refused.iter().map(|_| now)),
+        Arc::new(StringArray::from_iter_values(refused.iter().map(|_| ""))),
+        Arc::new(StringArray::from_iter(refused.iter().map(|_| None::<&str>))),
+        Arc::new(StringArray::from_iter_values(refused.iter().map(|one| one.journal.to_string()))),
+        Arc::new(Int64Array::from_iter_values(refused.iter().map(|one| one.offset as i64))),
+        Arc::new(StringArray::from_iter_values(refused.iter().map(|one| one.reason))),
+        Arc::new(BinaryArray::from_iter_values(refused.iter().map(|one| &one.bytes))),
+    ];
+    RecordBatch::try_new(Table::Rejects.schema(), columns)
+}
+
+fn instants(instants: impl Iterator<Item = UtcMicros>) -> ArrayRef {
+    let array: TimestampMicrosecondArray = instants.map(|instant| Some(instant.0)).collect();
+    Arc::new(array.with_timezone("UTC"))
+}
+
+/// Rows that don't fit their own table: a fault of this program.
+pub(super) fn unfit(table: Table, error: ArrowError) -> CommitError {
+    CommitError::Failed(LakeError::Rows { table, doing: "building rows", source: ParquetError::from(error) })
+}

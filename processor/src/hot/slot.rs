@@ -1,0 +1,208 @@
+//! What the committer knows of one partition. Pure.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use schemas::{ClickId, JournalId, UtcMicros};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use super::decode::{Batch, note_mark};
+use super::reader::Seat;
+
+/// The application transaction that holds a partition's position: the first that the lake lacks.
+pub(super) fn app_id(partition: &str) -> String {
+    format!("stream/{partition}")
+}
+
+/// A commit that is under way, or whose outcome is unknown.
+#[derive(Debug)]
+pub(super) struct Tried {
+    /// The position that it sets.
+    pub(super) end: i64,
+    /// The ids that it judges, kept or not.
+    pub(super) seen: Vec<(ClickId, UtcMicros)>,
+}
+
+/// What became of a partition, as the lake tells.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// The lake stands where it was expected.
+    Unchanged,
+    /// What was tried has landed, by whomever; these ids are judged.
+    Landed {
+        /// The ids, kept or not.
+        seen: Vec<(ClickId, UtcMicros)>,
+    },
+    /// Somebody else has gone on: what was buffered is void.
+    Dropped,
+}
+
+/// One partition, from the committer's side.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) name: Arc<str>,
+    pub(super) app_id: String,
+    /// The journal, when the partition is one.
+    pub(super) journal: Option<JournalId>,
+    /// What the lake is expected to hold.
+    pub(super) expected: Option<i64>,
+    pub(super) tried: Option<Tried>,
+    pub(super) buffer: VecDeque<(Batch, OwnedSemaphorePermit)>,
+    /// The last mark of each journal that has landed.
+    pub(super) marks: Vec<(JournalId, UtcMicros)>,
+    /// First position after the partition's last record, as last heard.
+    pub(super) end: u64,
+    pub(super) sealed_at: Option<u64>,
+    pub(super) is_drained: bool,
+    pub(super) failing: Option<String>,
+    seat: Seat,
+    seats: watch::Sender<Seat>,
+}
+
+impl Slot {
+    /// A partition that the lake holds up to `stored`; and where its reader learns where to read.
+    pub(super) fn new(name: &str, stored: Option<i64>) -> (Self, watch::Receiver<Seat>) {
+        let seat = Seat { number: 0, from: position(stored) };
+        let (seats, reader) = watch::channel(seat);
+        let slot = Self {
+            name: name.into(),
+            app_id: app_id(name),
+            journal: name.parse().ok(),
+            expected: stored,
+            tried: None,
+            buffer: VecDeque::new(),
+            marks: Vec::new(),
+            end: seat.from,
+            sealed_at: None,
+            is_drained: false,
+            failing: None,
+            seat,
+            seats,
+        };
+        (slot, reader)
+    }
+
+    /// Whether news read under `seat` still count.
+    pub(super) fn is_seated(&self, seat: u64) -> bool {
+        self.seat.number == seat
+    }
+
+    /// The first position that the lake lacks.
+    pub(super) fn position(&self) -> u64 {
+        position(self.expected)
+    }
+
+    /// The position after what is buffered.
+    pub(super) fn buffered_to(&self) -> u64 {
+        self.buffer.back().map_or(self.position(), |(batch, _)| batch.to)
+    }
+
+    /// Takes in records that follow those it has; anything else is a fault of the reader and asks for a new reading.
+    pub(super) fn take(&mut self, batch: Batch, permit: OwnedSemaphorePermit, end: u64) -> bool {
+        if batch.from != self.buffered_to() {
+            return false;
+        }
+        self.end = self.end.max(end);
+        self.failing = None;
+        self.buffer.push_back((batch, permit));
+        true
+    }
+
+    /// Compares with what the lake holds, and draws the consequence.
+    pub(super) fn compare(&mut self, stored: Option<i64>) -> Outcome {
+        if stored == self.expected {
+            return Outcome::Unchanged;
+        }
+        let landed = self.tried.take_if(|tried| Some(tried.end) == stored);
+        self.tried = None;
+        self.expected = stored;
+        let Some(tried) = landed else {
+            self.read_again();
+            return Outcome::Dropped;
+        };
+        while self.buffer.front().is_some_and(|(batch, _)| batch.to <= position(stored)) {
+            if let Some((batch, _)) = self.buffer.pop_front() {
+                for (journal, time) in batch.marks {
+                    note_mark(&mut self.marks, journal, time);
+                }
+            }
+        }
+        Outcome::Landed { seen: tried.seen }
+    }
+
+    /// Throws away what is buffered and has it read again from what the lake lacks.
+    pub(super) fn read_again(&mut self) {
+        self.buffer.clear();
+        self.sealed_at = None;
+        self.tried = None;
+        self.seat = Seat { number: self.seat.number + 1, from: self.position() };
+        self.seats.send_replace(self.seat);
+    }
+
+    /// Whether the journal can be closed: it is sealed, and the lake holds all of it.
+    pub(super) fn is_finished(&self) -> bool {
+        self.sealed_at.is_some_and(|end| end == self.position())
+    }
+}
+
+fn position(stored: Option<i64>) -> u64 {
+    stored.map_or(0, |position| position.max(0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hot::testing::clicked_batch;
+    use tokio::sync::Semaphore;
+
+    fn permit() -> OwnedSemaphorePermit {
+        Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap()
+    }
+
+    fn tried(end: i64) -> Option<Tried> {
+        Some(Tried { end, seen: vec![(ClickId::from(1), UtcMicros(1))] })
+    }
+
+    #[test]
+    fn what_was_tried_has_landed_whoever_did_it() {
+        let (mut slot, seats) = Slot::new("p", Some(10));
+        assert!(slot.take(clicked_batch(10, 12), permit(), 20));
+        assert!(slot.take(clicked_batch(12, 15), permit(), 20));
+        assert!(!slot.take(clicked_batch(16, 17), permit(), 20), "a hole is no batch of this partition");
+        slot.tried = tried(12);
+        assert!(matches!(slot.compare(Some(10)), Outcome::Unchanged));
+        assert!(slot.tried.is_some(), "an outcome may still be unknown");
+        let outcome = slot.compare(Some(12));
+        assert!(matches!(&outcome, Outcome::Landed { seen } if seen.len() == 1), "{outcome:?}");
+        assert_eq!((slot.position(), slot.buffered_to(), slot.buffer.len()), (12, 15, 1));
+        assert!(!seats.has_changed().unwrap());
+    }
+
+    #[test]
+    fn any_other_position_drops_the_buffer() {
+        for stored in [None, Some(9), Some(11), Some(40)] {
+            let (mut slot, mut seats) = Slot::new("p", Some(10));
+            slot.take(clicked_batch(10, 12), permit(), 12);
+            slot.tried = tried(12);
+            slot.sealed_at = Some(12);
+            assert!(matches!(slot.compare(stored), Outcome::Dropped));
+            let from = stored.unwrap_or(0) as u64;
+            assert_eq!((slot.buffer.len(), slot.sealed_at, slot.position()), (0, None, from));
+            assert_eq!(*seats.borrow_and_update(), Seat { number: 1, from });
+            assert!(slot.is_seated(1) && !slot.is_seated(0));
+        }
+    }
+
+    #[test]
+    fn a_journal_is_finished_when_the_lake_holds_its_last_frame() {
+        let journal = JournalId::new();
+        let (mut slot, _seats) = Slot::new(&journal.to_string(), None);
+        assert_eq!((slot.journal, slot.is_finished()), (Some(journal), false));
+        slot.sealed_at = Some(2);
+        slot.take(clicked_batch(0, 2), permit(), 2);
+        assert!(!slot.is_finished());
+        slot.tried = tried(2);
+        slot.compare(Some(2));
+        assert!(slot.is_finished());
+    }
+}

@@ -1,0 +1,274 @@
+//! A partition, a registry and an enrichment that live in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use ingest::ports::{JournalState, Landed, PortError, RegisteredJournal, Registry};
+use ingest::stream::{Body, Partition, Record, StreamError};
+use schemas::click::{AgentInfo, Click, Utm, Verdict};
+use schemas::{Analytics, Class, ClickEvent, ClickId, Device, JournalId, LinkId, Method, Source, UtcMicros, wire};
+use tokio::sync::watch;
+
+use super::decode::{Batch, Clicked, Enrich};
+
+/// A row with nothing special about it.
+pub(crate) fn click(id: u128, time: i64) -> Click {
+    Click {
+        click_id: ClickId::from(id),
+        event_time: UtcMicros(time),
+        ingest_time: UtcMicros(time),
+        workspace: "default".into(),
+        link_id: None,
+        domain: "go.example.com".into(),
+        code: "abc".into(),
+        revision: None,
+        destination: None,
+        source: Source::Origin,
+        verdict: Verdict { class: Class::Human, agent: None, reason: "test".into(), rules_version: 1 },
+        method: Some(Method::Get),
+        status: 302,
+        country: None,
+        region: None,
+        city: None,
+        agent_info: Arc::new(AgentInfo {
+            device: Device::Unknown,
+            browser: None,
+            browser_version: None,
+            os: None,
+            os_version: None,
+        }),
+        import_id: None,
+        referrer: None,
+        utm: Utm::default(),
+        language: None,
+        user_agent: None,
+        client_net: None,
+        visitor: None,
+        weight: 1.0,
+    }
+}
+
+/// A batch of one click at each position.
+pub(super) fn clicked_batch(from: u64, to: u64) -> Batch {
+    let journal = JournalId::new();
+    let one = |n: u64| Clicked { journal, provider: "".into(), click: click(u128::from(n), 1) };
+    Batch {
+        from,
+        to,
+        clicks: (from..to).map(one).collect(),
+        refused: Vec::new(),
+        marks: Vec::new(),
+        bytes: 1,
+        read_at: Instant::now(),
+    }
+}
+
+/// The bytes of an event.
+pub(crate) fn event(id: u128, time: i64) -> Bytes {
+    let event = ClickEvent {
+        click_id: ClickId::from(id),
+        link_id: LinkId::new(),
+        event_time: UtcMicros(time),
+        analytics: Analytics::Billed,
+        visitor: None,
+        agent_hash: 0,
+        workspace: "default",
+        domain: "go.example.com",
+        code: "abc",
+        revision: 1,
+        destination: "https://example.com/",
+        method: Method::Get,
+        status: 302,
+        address: None,
+        no_edge_id: false,
+        user_agent: "",
+        referrer: "",
+        language: "",
+        query: "",
+        country: "",
+        purpose: "",
+        provider: "nginx",
+    };
+    let mut bytes = Vec::new();
+    wire::encode(&event, &mut bytes);
+    bytes.into()
+}
+
+/// Makes the plainest row; panics at one code, as a broken parser would.
+#[derive(Debug)]
+pub(crate) struct Plain;
+
+/// An event of this id makes [`Plain`] panic.
+pub(crate) const POISON: u128 = u128::MAX;
+
+impl Enrich for Plain {
+    fn click(&self, event: &ClickEvent<'_>, now: UtcMicros) -> Click {
+        assert_ne!(event.click_id, ClickId::from(POISON), "a record that breaks the enrichment");
+        Click { ingest_time: now, ..click(event.click_id.as_u128(), event.event_time.0) }
+    }
+}
+
+/// A log in memory; clones are the same log.
+#[derive(Clone, Debug)]
+pub(crate) struct Log {
+    pub(crate) journal: JournalId,
+    state: Arc<watch::Sender<LogState>>,
+}
+
+#[derive(Debug, Default)]
+struct LogState {
+    records: Vec<Record>,
+    is_sealed: bool,
+    failing: bool,
+}
+
+impl Log {
+    pub(crate) fn new() -> Self {
+        Self { journal: JournalId::new(), state: Arc::default() }
+    }
+
+    fn push(&self, body: Body) -> u64 {
+        self.state.send_modify(|state| {
+            let offset = state.records.len() as u64;
+            state.records.push(Record { offset, journal: self.journal, body });
+        });
+        self.state.borrow().records.len() as u64
+    }
+
+    pub(crate) fn click(&self, id: u128, time: i64) -> u64 {
+        self.push(Body::Click(event(id, time)))
+    }
+
+    /// A click of each id; returns the position after the last.
+    pub(crate) fn clicks(&self, ids: std::ops::Range<u128>, time: i64) -> u64 {
+        ids.fold(0, |_, id| self.click(id, time))
+    }
+
+    pub(crate) fn garbage(&self, bytes: &'static [u8]) -> u64 {
+        self.push(Body::Click(Bytes::from_static(bytes)))
+    }
+
+    pub(crate) fn mark(&self, time: i64) -> u64 {
+        self.push(Body::Mark(UtcMicros(time)))
+    }
+
+    pub(crate) fn seal(&self) {
+        self.state.send_modify(|state| state.is_sealed = true);
+    }
+
+    pub(crate) fn set_failing(&self, failing: bool) {
+        self.state.send_modify(|state| state.failing = failing);
+    }
+
+    pub(crate) fn partition(&self) -> Box<dyn Partition> {
+        let name = self.journal.to_string();
+        Box::new(LogPartition { name, log: self.state.subscribe(), is_sealed: false })
+    }
+}
+
+#[derive(Debug)]
+struct LogPartition {
+    name: String,
+    log: watch::Receiver<LogState>,
+    is_sealed: bool,
+}
+
+#[async_trait]
+impl Partition for LogPartition {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn read(&mut self, from: u64, _: usize) -> Result<Vec<Record>, StreamError> {
+        let name = self.name.clone();
+        let state = self
+            .log
+            .wait_for(|state| state.failing || state.is_sealed || state.records.len() as u64 > from)
+            .await
+            .map_err(|e| StreamError::Io { partition: name.clone(), source: std::io::Error::other(e) })?;
+        if state.failing {
+            return Err(StreamError::Gap { partition: name, begin: 9, wanted: from });
+        }
+        // a few at a time, so that a group has several batches
+        let records: Vec<Record> = state.records.iter().skip(from as usize).take(3).cloned().collect();
+        self.is_sealed = records.is_empty();
+        Ok(records)
+    }
+
+    async fn end(&mut self) -> Result<u64, StreamError> {
+        Ok(self.log.borrow().records.len() as u64)
+    }
+
+    fn is_sealed(&self) -> bool {
+        self.is_sealed
+    }
+}
+
+/// What a registry holds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registered {
+    pub(crate) landed: BTreeMap<JournalId, Landed>,
+    pub(crate) closed: BTreeSet<JournalId>,
+    pub(crate) retired: BTreeSet<JournalId>,
+    pub(crate) published: u64,
+}
+
+/// A registry in memory that tells what it was told.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryRegistry {
+    pub(crate) state: watch::Sender<Registered>,
+    pub(crate) failing: Mutex<bool>,
+}
+
+impl MemoryRegistry {
+    /// Waits until the registry has been told as `done` says.
+    pub(crate) async fn until(&self, done: impl FnMut(&Registered) -> bool) -> Registered {
+        self.state.subscribe().wait_for(done).await.unwrap().clone()
+    }
+
+    fn check(&self) -> Result<(), PortError> {
+        let failing = *self.failing.lock().unwrap();
+        if failing { Err(PortError { doing: "testing", source: "down".into() }) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl Registry for MemoryRegistry {
+    async fn register(&self, _: JournalId, _: &str, now: UtcMicros) -> Result<UtcMicros, PortError> {
+        Ok(now)
+    }
+
+    async fn journals(&self) -> Result<Vec<RegisteredJournal>, PortError> {
+        Ok(Vec::new())
+    }
+
+    async fn publish(&self, landed: &[Landed], now: UtcMicros) -> Result<UtcMicros, PortError> {
+        self.check()?;
+        self.state.send_modify(|state| {
+            state.published += 1;
+            for one in landed {
+                state.landed.insert(one.id, *one);
+            }
+        });
+        Ok(now)
+    }
+
+    async fn set_state(&self, id: JournalId, to: JournalState) -> Result<(), PortError> {
+        self.check()?;
+        self.state.send_modify(|state| {
+            match to {
+                JournalState::Closed => state.closed.insert(id),
+                JournalState::Retired => state.retired.insert(id),
+                JournalState::Open => false,
+            };
+        });
+        Ok(())
+    }
+
+    async fn complete_through(&self, now: UtcMicros) -> Result<UtcMicros, PortError> {
+        Ok(now)
+    }
+}

@@ -1,0 +1,179 @@
+//! What the processor counts (interface §7). Cheap to clone; clones count into the same places.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use schemas::tables::Table;
+use schemas::{Class, Source};
+
+use crate::hot::PartitionStatus;
+
+/// Upper ends of the buckets of a commit's time, in seconds.
+const COMMIT_SECONDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0];
+
+/// A kind of row.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RowLabels {
+    source: &'static str,
+    class: &'static str,
+}
+
+/// Where a record was found to be known already.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PathLabels {
+    path: &'static str,
+}
+
+/// A table of the lake.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct TableLabels {
+    table: &'static str,
+}
+
+/// A partition of the stream.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PartitionLabels {
+    partition: String,
+}
+
+/// Counters of all that brings rows into `clicks`.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    clicks_committed: Family<RowLabels, Counter>,
+    duplicates: Family<PathLabels, Counter>,
+    late: Counter,
+    rejected: Counter,
+    commit_seconds: Histogram,
+    stream_lag_records: Family<PartitionLabels, Gauge>,
+    stream_lag_seconds: Gauge<f64, AtomicU64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            clicks_committed: Family::default(),
+            duplicates: Family::default(),
+            late: Counter::default(),
+            rejected: Counter::default(),
+            commit_seconds: Histogram::new(COMMIT_SECONDS),
+            stream_lag_records: Family::default(),
+            stream_lag_seconds: Gauge::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// Makes them part of what `/metrics` shows.
+    pub fn register(&self, registry: &mut Registry) {
+        let name = |name: &str| format!("highwater_{name}");
+        registry.register(name("clicks_committed"), "Rows added to clicks", self.clicks_committed.clone());
+        registry.register(name("duplicates"), "Records of a click that was there already", self.duplicates.clone());
+        registry.register(name("late_events"), "Events that went to arrivals", self.late.clone());
+        registry.register(name("rejected_records"), "Stream records that are no events", self.rejected.clone());
+        registry.register(name("commit_seconds"), "Time of a group commit", self.commit_seconds.clone());
+        registry.register(name("stream_lag_records"), "Records not in the lake", self.stream_lag_records.clone());
+        registry.register(
+            name("stream_lag_seconds"),
+            "Age of the oldest event that was read and is not in the lake",
+            self.stream_lag_seconds.clone(),
+        );
+    }
+
+    /// Counts `rows` that have become part of `clicks`.
+    pub fn note_rows(&self, source: Source, class: Class, rows: u64) {
+        let labels = RowLabels { source: source.as_str(), class: class.as_str() };
+        self.clicks_committed.get_or_create(&labels).inc_by(rows);
+    }
+
+    /// Counts records that `path` (`hot`, `settle`, `import`) found to be known already.
+    pub fn note_duplicates(&self, path: &'static str, records: u64) {
+        self.duplicates.get_or_create(&PathLabels { path }).inc_by(records);
+    }
+
+    /// Counts what a commit of the hot path has done.
+    pub(crate) fn note_landed(&self, landed: &Landed, seconds: f64) {
+        for ((source, class), rows) in &landed.rows {
+            self.note_rows(*source, *class, *rows);
+        }
+        self.note_duplicates("hot", landed.duplicates);
+        self.late.inc_by(landed.late);
+        self.rejected.inc_by(landed.rejected);
+        self.commit_seconds.observe(seconds);
+    }
+
+    pub(crate) fn note_lag(&self, partitions: &[PartitionStatus], seconds: f64) {
+        for partition in partitions {
+            let labels = PartitionLabels { partition: partition.name.to_string() };
+            let lag = partition.end.saturating_sub(partition.next);
+            self.stream_lag_records.get_or_create(&labels).set(lag as i64);
+        }
+        self.stream_lag_seconds.set(seconds);
+    }
+
+    /// A partition that is no more has no lag.
+    pub(crate) fn forget_partition(&self, name: &str) {
+        self.stream_lag_records.remove(&PartitionLabels { partition: name.to_owned() });
+    }
+}
+
+/// What a commit of the hot path has done.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Landed {
+    pub(crate) rows: HashMap<(Source, Class), u64>,
+    pub(crate) duplicates: u64,
+    pub(crate) late: u64,
+    pub(crate) rejected: u64,
+}
+
+/// What the lake says of its tables.
+#[derive(Clone, Debug, Default)]
+pub struct LakeMetrics {
+    files: Family<TableLabels, Gauge>,
+}
+
+impl LakeMetrics {
+    /// Makes them part of what `/metrics` shows.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register("highwater_lake_files", "Live data files", self.files.clone());
+    }
+
+    pub(crate) fn note_files(&self, table: Table, files: usize) {
+        self.files.get_or_create(&TableLabels { table: table.as_str() }).set(files as i64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_contract() {
+        let (metrics, lake, mut registry) = (Metrics::default(), LakeMetrics::default(), Registry::default());
+        metrics.register(&mut registry);
+        lake.register(&mut registry);
+        let landed =
+            Landed { rows: HashMap::from([((Source::Origin, Class::Human), 3)]), duplicates: 2, ..Landed::default() };
+        metrics.note_landed(&landed, 0.02);
+        let status = PartitionStatus { name: "p".into(), next: 3, end: 8, failing: None };
+        metrics.note_lag(&[status], 1.5);
+        lake.note_files(Table::Clicks, 4);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "highwater_clicks_committed_total{source=\"origin\",class=\"human\"} 3",
+            "highwater_duplicates_total{path=\"hot\"} 2",
+            "highwater_commit_seconds_count 1",
+            "highwater_stream_lag_records{partition=\"p\"} 5",
+            "highwater_stream_lag_seconds 1.5",
+            "highwater_lake_files{table=\"clicks\"} 4",
+        ] {
+            assert!(text.lines().any(|have| have == line), "{line} is not in\n{text}");
+        }
+    }
+}
