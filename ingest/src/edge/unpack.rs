@@ -1,4 +1,8 @@
 //! Raw bytes to unpacked bytes. What packed them is told by their first bytes, never by a name.
+//!
+//! gzip goes through `flate2` with `zlib-rs`: pure Rust, and on CloudFront's logs it takes 0.19 s for what its default
+//! backend does in 0.27 s and `zcat` in 0.83 s (250 MB out of 41 MB, one core). It costs no build time, as `parquet`
+//! has it too.
 
 use std::fmt;
 use std::io::{self, BufReader, Chain, Cursor, Read};
