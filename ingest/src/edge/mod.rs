@@ -7,7 +7,7 @@
 //!
 //! * [`reader`], [`unpack`], [`block`]: decompression told by magic bytes, line limits, SHA-256 of the raw bytes
 //! * [`parser`]: a file's parser; hands out [`Job`]s that may be parsed in parallel
-//! * [`format`], [`sniff`]: the table of formats, and which of them a file is
+//! * [`mod@format`], [`mod@sniff`]: the table of formats, and which of them a file is
 //! * [`nginx_json`], [`nginx_combined`], [`cloudfront_v1`]: one file a format, with [`nginx`] and [`cloudfront`]
 //!   for what several formats of a provider share
 //! * [`judge`]: from what a log says to what it means, the same for every format
@@ -15,7 +15,7 @@
 //! * [`arena`], [`address`], [`clock`], [`json`], [`target`]: small pure readers of values
 //!
 //! # Adding a format
-//! One file and one line: write `edge/<name>.rs` with `recognise` and `layout` as [`format`] says, and add it to the
+//! One file and one line: write `edge/<name>.rs` with `recognise` and `layout` as [`mod@format`] says, and add it to the
 //! table there. The file turns a line into a [`judge::Entry`]; everything after that is shared.
 //!
 //! # Invariants
