@@ -150,6 +150,8 @@ pub(super) enum Test {
     SelfNamed,
     /// It begins as a browser, but a later comment names a product behind the word `compatible`.
     NamedLater,
+    /// The comment that names the engine names something else too.
+    EngineComment,
     /// It begins as a browser, but no engine follows.
     NoEngine,
 }

@@ -10,8 +10,8 @@ use schemas::Class;
 use super::matcher::Findings;
 use super::rules::{Only, Shape, Test};
 use super::text::{
-    bare_site, clean_name, compatible, device_comment, first_product, is_absurd, is_explorer, mailbox, name_around,
-    named_in_comment, named_later,
+    bare_site, clean_name, compatible, device_comment, first_product, in_engine_comment, is_absurd, is_explorer,
+    mailbox, name_around, named_in_comment, named_later,
 };
 
 /// A shape, ready to judge.
@@ -47,6 +47,10 @@ impl CompiledShape {
             Test::NoBrowser => (!found.browser && first_product(agent).is_some()).then(|| first_product(agent)),
             Test::NoName => (!found.browser).then_some(None),
             Test::NoEngine => (!people && !found.engine && found.begins).then_some(None),
+            Test::EngineComment if people => None,
+            Test::EngineComment => {
+                in_engine_comment(agent).filter(|name| !self.is_excepted(name)).and_then(clean_name).map(Some)
+            }
             Test::SelfNamed if people || found.engine || !found.begins => None,
             Test::NamedLater if people || !found.begins || is_explorer(agent) => None,
             Test::NamedLater => {

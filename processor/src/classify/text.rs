@@ -107,6 +107,15 @@ pub(super) fn named_later(agent: &str) -> Option<&str> {
     (at > first).then(|| head_of(&agent[at + "compatible;".len()..]))
 }
 
+/// What follows the engine's name in its comment, `(KHTML, like Gecko)`.
+pub(super) fn in_engine_comment(agent: &str) -> Option<&str> {
+    let comment = agent.split_once("(KHTML, like Gecko")?.1;
+    let comment = &comment[..comment.find(')').unwrap_or(comment.len())];
+    let rest = comment.trim_start_matches([' ', ',', ';']);
+    // a word that goes on, as in `like Gecko/20100101`, is still the engine's
+    (rest.len() < comment.len() && !rest.is_empty()).then(|| head_of(rest))
+}
+
 fn head_of(text: &str) -> &str {
     let text = text.trim_start_matches(['(', ' ', '+', '-']);
     &text[..text.find(['/', '(', ';', ',', ')']).unwrap_or(text.len())]
@@ -195,5 +204,10 @@ mod tests {
         assert_eq!(named_in_comment("Mozilla/5.0 (compatible; Foo/1.0)").as_deref(), Some("Foo"));
         assert_eq!(named_in_comment("Mozilla/5.0 (X11) Bar/2").as_deref(), Some("Bar"));
         assert_eq!(name_around("a my-bot/2", 5, 8).as_deref(), Some("my-bot"));
+        assert_eq!(named_later("Mozilla/5.0 (X11) Chrome/9 (compatible; Foo/1)"), Some("Foo"));
+        assert_eq!(named_later("Mozilla/5.0 (compatible; Foo/1)"), None);
+        assert_eq!(in_engine_comment("x (KHTML, like Gecko; Foo) y"), Some("Foo"));
+        assert_eq!(in_engine_comment("x (KHTML, like Gecko) y"), None);
+        assert_eq!(in_engine_comment("x (KHTML, like Gecko/413) y"), None);
     }
 }

@@ -11,9 +11,9 @@
 //! that repeat (codes, destinations, hosts) come out as one shared allocation per thread while they stay in its small
 //! interner. Nothing here fails: what can't be made out is `None`, or `unknown`.
 //!
-//! * [`agent`]: user agents by uap-core's rules; [`device`]: the sort of device
-//! * [`cache`], [`intern`]: what makes the common case cheap
-//! * [`referrer`], [`utm`], [`locale`]: what the request's texts say
+//! * `agent`: user agents by uap-core's rules; `device`: the sort of device
+//! * `cache`, `intern`: what makes the common case cheap
+//! * `referrer`, `utm`, `locale`: what the request's texts say
 
 mod agent;
 mod cache;

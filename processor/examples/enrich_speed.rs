@@ -1,0 +1,123 @@
+//! What enriching costs, on one thread: `cargo run --release -p processor --example enrich_speed [EVENTS] [DISTINCT]`.
+//!
+//! Encodes EVENTS clicks (default 1,000,000) with DISTINCT percent of distinct agents (default 2), then measures
+//! loading, an agent seen for the first time, one in cache, and decode + enrich + classify of the whole run.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use processor::classify::Classifier;
+use processor::enrich::{EnrichConfig, Enricher};
+use schemas::{Analytics, ClickEvent, ClickId, LinkId, Method, UtcMicros, wire};
+
+/// Forms of agents; `#` becomes a number, which makes them distinct.
+const FORMS: [&str; 8] = [
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.#.7 Safari/537.36",
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.1 Mobile/15E# Safari/604.1",
+    "Mozilla/5.0 (Linux; Android 14; SM-S#) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/129.0.0.0 Mobile Safari/537.36",
+    "Mozilla/5.0 (Linux; Android 14; SM-A#; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/128.0.0.0 Mobile Safari/537.36 Instagram 350.0.0.# Android (34/14; 420dpi; 1080x2201; samsung; SM-A#; a54; exynos; en_US; 1)",
+    "Mozilla/5.0 (X11; Linux x86_64; rv:131.0) Gecko/20100101 Firefox/131.#",
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.# Safari/605.1.15",
+    "facebookexternalhit/1.# (+http://www.facebook.com/externalhit_uatext.php)",
+    "python-requests/2.#",
+];
+const CODES: usize = 1_000;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let events: usize = arguments.next().map_or(Ok(1_000_000), |text| text.parse())?;
+    let percent: usize = arguments.next().map_or(Ok(2), |text| text.parse())?;
+    let agents = distinct_agents((events * percent / 100).max(1));
+
+    let (before, started) = (resident_mib(), Instant::now());
+    let enricher = Enricher::new(&EnrichConfig { cache_bytes: 64 << 20, ..EnrichConfig::default() })?;
+    println!("enricher made in {:?}", started.elapsed());
+    let first = encoded(0, &agents[0]);
+    black_box(enricher.click(&wire::decode(&first)?, UtcMicros(0)));
+    println!("first click after {:?}; resident memory {} → {} MiB", started.elapsed(), before, resident_mib());
+
+    let classifier = Classifier::builtin()?;
+    report("classify an agent", agents.len(), || {
+        agents.iter().for_each(|agent| {
+            black_box(classifier.agent(agent));
+        });
+    });
+    let sample = wire::decode(&first)?;
+    report("enrich, agent seen first", agents.len(), || {
+        for agent in &agents {
+            black_box(enricher.click(&ClickEvent { user_agent: agent, ..sample.clone() }, UtcMicros(0)));
+        }
+    });
+    report("enrich, one agent in cache", events, || {
+        for _ in 0..events {
+            black_box(enricher.click(&sample, UtcMicros(0)));
+        }
+    });
+    let records: Vec<Vec<u8>> = (0..events).map(|number| encoded(number, &agents[number % agents.len()])).collect();
+    let fresh = Enricher::new(&EnrichConfig { cache_bytes: 64 << 20, ..EnrichConfig::default() })?;
+    let mut failed = 0;
+    report("decode + enrich + classify", events, || {
+        for record in &records {
+            match wire::decode(record) {
+                Ok(event) => {
+                    black_box(fresh.click(&event, UtcMicros(0)));
+                }
+                Err(_) => failed += 1,
+            }
+        }
+    });
+    assert_eq!(failed, 0, "events that don't come back");
+    println!("resident memory {} MiB with {} agents known", resident_mib(), agents.len());
+    Ok(())
+}
+
+fn distinct_agents(count: usize) -> Vec<String> {
+    (0..count).map(|number| FORMS[number % FORMS.len()].replace('#', &number.to_string())).collect()
+}
+
+fn encoded(number: usize, agent: &str) -> Vec<u8> {
+    let code = format!("c{}", number % CODES);
+    let destination = format!("https://shop.example/product/{}?utm_source=site", number % CODES);
+    let event = ClickEvent {
+        click_id: ClickId::from(number as u128),
+        link_id: LinkId::default(),
+        event_time: UtcMicros(number as i64),
+        analytics: Analytics::Billed,
+        visitor: Some(number as i64),
+        agent_hash: schemas::event::agent_hash(agent),
+        workspace: "acme",
+        domain: "s.example.com",
+        code: &code,
+        revision: 1,
+        destination: &destination,
+        method: Method::Get,
+        status: 302,
+        address: Some(std::net::Ipv4Addr::from((number as u32).wrapping_mul(2_654_435_761)).into()),
+        no_edge_id: false,
+        user_agent: agent,
+        referrer: "https://news.example.org/story/1",
+        language: "en-US,en;q=0.9",
+        query: if number.is_multiple_of(4) { "utm_source=post&utm_medium=social" } else { "" },
+        country: "NL",
+        purpose: "",
+        provider: "nginx",
+    };
+    let mut bytes = Vec::new();
+    wire::encode(&event, &mut bytes);
+    bytes
+}
+
+fn report(what: &str, times: usize, work: impl FnOnce()) {
+    let started = Instant::now();
+    work();
+    let took: Duration = started.elapsed();
+    let each = took.as_nanos() as f64 / times as f64;
+    println!("{what:<28} {each:>9.0} ns each {:>12.0} a second", 1e9 / each);
+}
+
+/// Memory of this process; 0 where the system doesn't say.
+fn resident_mib() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: usize = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    (pages * 4096) >> 20
+}
