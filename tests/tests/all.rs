@@ -6,6 +6,7 @@ mod crash;
 mod errors;
 mod exact;
 mod product;
+mod roles;
 
 use std::path::Path;
 

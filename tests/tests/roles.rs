@@ -1,0 +1,120 @@
+//! Roles in processes of their own, and a disk budget that is used up: redirects go on, what was written is counted.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tests::load::{Connection, Request};
+use tests::node::Node;
+
+fn click(code: &str) -> Request {
+    Request {
+        method: "GET",
+        target: format!("/{code}?utm_campaign={}", "long".repeat(100)),
+        host: "go.test".into(),
+        user_agent: "Mozilla/5.0 (X11; Linux x86_64; rv:126.0) Gecko/20100101 Firefox/126.0".into(),
+        headers: Vec::new(),
+    }
+}
+
+/// Sends clicks, all of which must be answered, until `done` or for too long.
+async fn send_until(node: &Node, code: &str, outcome: &str) -> anyhow::Result<()> {
+    let mut connection = Connection::open(node.redirect).await?;
+    for _ in 0..100 {
+        for _ in 0..50 {
+            assert_eq!(connection.send(&click(code)).await?.status, 302);
+        }
+        if node.metric("highwater_events_total", &[&format!("outcome=\"{outcome}\"")]).await? > 0 {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("no event was {outcome}")
+}
+
+/// Rows of `clicks`, by code.
+async fn rows(node: &Node, code: &str) -> anyhow::Result<u64> {
+    let sql = format!("SELECT count(*) AS n FROM clicks WHERE code = '{code}'");
+    let rows = node.json(&["sql", &sql, "--format", "json"])?;
+    Ok(rows[0]["n"].as_u64().unwrap_or_default())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_costs_internal_clicks_first_and_no_redirect() -> anyhow::Result<()> {
+    let settings = "[journal]\nmax_bytes = \"1MiB\"\nreserve = \"256KiB\"";
+    let mut node = Node::new(crate::binary(), "domains = [\"go.test\"]\nworkers = 1", settings)?;
+    node.ok(&["link", "add", "https://example.com/", "--code", "paid"])?;
+    node.ok(&["link", "add", "https://example.com/", "--code", "own", "--analytics", "internal"])?;
+
+    // nobody brings clicks into the lake, so the journal grows to its budget
+    node.start_with(&["redirect"]).await?;
+    send_until(&node, "own", "dropped").await?;
+    let internal = node.metric("highwater_events_total", &["outcome=\"written\""]).await?;
+    // billed clicks go on into the reserve, until that is full too; the loss is counted
+    send_until(&node, "paid", "lost").await?;
+    let billed = node.metric("highwater_events_total", &["outcome=\"written\""]).await? - internal;
+    assert!(billed > 100, "only {billed} billed clicks fitted into the reserve");
+    node.stop().await?;
+
+    node.start_with(&["process"]).await?;
+    let begin = Instant::now();
+    loop {
+        let counted = (rows(&node, "own").await?, rows(&node, "paid").await?);
+        if counted == (internal, billed) {
+            break;
+        }
+        let log = node.log();
+        anyhow::ensure!(begin.elapsed() < Duration::from_secs(60), "{counted:?} of {internal}, {billed}\n{log}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    node.stop().await?;
+
+    // behind what the lake holds the journal is trimmed, and all is well again
+    node.start().await?;
+    let begin = Instant::now();
+    let mut connection = Connection::open(node.redirect).await?;
+    while node.metric("highwater_events_total", &["outcome=\"written\""]).await? < 5 {
+        assert_eq!(connection.send(&click("own")).await?.status, 302);
+        anyhow::ensure!(begin.elapsed() < Duration::from_secs(60), "internal clicks are still dropped\n{}", node.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let verified: Value = node.json(&["verify", "--json"])?;
+    assert_eq!(verified["ok"], true, "{verified:#}");
+    node.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_role_runs_alone() -> anyhow::Result<()> {
+    let mut node = Node::new(crate::binary(), "domains = [\"go.test\"]\nworkers = 1", "")?;
+    node.start_with(&["manage"]).await?;
+    let token = node.ok(&["token", "add", "--operator"])?.trim().to_owned();
+    let client = reqwest::Client::new();
+    let made = client
+        .post(format!("http://127.0.0.1:{}/v1/links", node.manage))
+        .bearer_auth(&token)
+        .json(&serde_json::json!({"destination": "https://example.com/", "code": "solo"}))
+        .send()
+        .await?;
+    assert_eq!(made.status().as_u16(), 201);
+    node.stop().await?;
+
+    node.start_with(&["redirect"]).await?;
+    assert_eq!(Connection::open(node.redirect).await?.send(&click("solo")).await?.status, 302);
+    node.stop().await?;
+
+    node.start_with(&["process"]).await?;
+    let begin = Instant::now();
+    while rows(&node, "solo").await? != 1 {
+        anyhow::ensure!(begin.elapsed() < Duration::from_secs(60), "the click is not in the lake\n{}", node.log());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    node.stop().await?;
+
+    node.start_with(&["query"]).await?;
+    let report = client
+        .get(format!("http://127.0.0.1:{}/v1/reports/clicks?code=solo&interval_preset=24h", node.query))
+        .bearer_auth(&token)
+        .send()
+        .await?;
+    let report: Value = serde_json::from_str(&report.text().await?)?;
+    assert_eq!(report["totals"]["clicks"], 1, "{report:#}");
+    node.stop().await
+}
