@@ -11,8 +11,10 @@
 //! * [`classify`] – who made a request, by the rules of `rules.toml`
 //! * [`enrich`] – browser, system, device, referrer, campaign, language; event or log line → row
 //! * [`hot`] – partitions of the stream into `clicks`
+//! * [`import`] – edge logs, chunk by chunk
 //! * [`lake`] – the Delta tables and their commits
 //! * [`metrics`] – what is counted
+//! * [`settle`] – arrivals into `clicks`, each request once; compaction and clean-up
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod classify;

@@ -1,0 +1,123 @@
+//! Why an import was refused or given up.
+
+use std::io;
+
+use ingest::edge::{Format, ReadError, SniffError};
+use ingest::ports::PortError;
+
+use crate::lake::LakeError;
+use crate::settle::SettleError;
+
+/// An import that was refused (nothing was written) or given up (what has landed stays; a repeat goes on from there).
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The input can't be read.
+    #[error("{name}: {source}")]
+    Unreadable {
+        /// The input.
+        name: String,
+        /// Why.
+        #[source]
+        source: ReadError,
+    },
+    /// The input can't be kept until its content is known.
+    #[error("{name}: can't be read or spooled: {source}")]
+    Spool {
+        /// The input.
+        name: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It is no known format, or could be several.
+    #[error("{name}: {source}")]
+    Format {
+        /// The input.
+        name: String,
+        /// How it reads.
+        #[source]
+        source: SniffError,
+    },
+    /// It is not the format that was given.
+    #[error("{name}: is not {format}: {why}")]
+    WrongFormat {
+        /// The input.
+        name: String,
+        /// The format given.
+        format: Format,
+        /// Why it doesn't fit.
+        why: String,
+    },
+    /// Its layout has no request id, so its lines can't be known again.
+    #[error(
+        "{name}: this {format} layout has no request id, so a line can't be told from the origin's own event; \
+         log the id, or take the file by cache status with --id status-only"
+    )]
+    NoRequestIds {
+        /// The input.
+        name: String,
+        /// Its format.
+        format: Format,
+    },
+    /// The lake or the link store failed.
+    #[error("{name}: {source}")]
+    Settle {
+        /// The input.
+        name: String,
+        /// What failed.
+        #[source]
+        source: SettleError,
+    },
+    /// A part of the import ended before its work was done.
+    #[error("{name}: the import broke off: {part}")]
+    BrokeOff {
+        /// The input.
+        name: String,
+        /// Which part.
+        part: String,
+    },
+}
+
+impl ImportError {
+    /// Whether the input itself is at fault: trying again won't help.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreadable { .. } | Self::Format { .. } | Self::WrongFormat { .. } | Self::NoRequestIds { .. }
+        )
+    }
+}
+
+/// What fails inside an import, before the input's name is put to it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Settle(#[from] SettleError),
+    #[error("{0}")]
+    BrokeOff(String),
+}
+
+impl From<LakeError> for Failure {
+    fn from(error: LakeError) -> Self {
+        Self::Settle(error.into())
+    }
+}
+
+impl From<PortError> for Failure {
+    fn from(error: PortError) -> Self {
+        Self::Settle(error.into())
+    }
+}
+
+impl Failure {
+    pub(super) fn of(self, name: &str) -> ImportError {
+        let name = name.to_owned();
+        match self {
+            Self::Read(source) => ImportError::Unreadable { name, source },
+            Self::Settle(source) => ImportError::Settle { name, source },
+            Self::BrokeOff(part) => ImportError::BrokeOff { name, part },
+        }
+    }
+}

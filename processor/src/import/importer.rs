@@ -1,0 +1,344 @@
+//! The import of one file, from its first byte to its summary.
+
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use ingest::edge::{FileParser, Format, Ids, LineReader, ReadLimits, Settings, sniff};
+use ingest::ports::{LinkDirectory, Registry, VisitorKeys};
+use schemas::UtcMicros;
+use schemas::link::DEFAULT_WORKSPACE;
+use schemas::tables::Table;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::dry::DryRun;
+use super::error::{Failure, ImportError};
+use super::identity::{self, Hashed};
+use super::judge::OwnEvents;
+use super::land::{Lander, Resumed, SideTables, contained};
+use super::links::{Links, Scope};
+use super::options::{ImportConfig, ImportOptions, Input};
+use super::pipeline::{Chunk, Chunks};
+use super::recount::held;
+use super::side::{Origin, stored_summary};
+use super::summary::{State, Summary};
+use super::worker::{Rules, Worker};
+use crate::enrich::Enricher;
+use crate::lake::Lake;
+use crate::settle::ids::Spans;
+use crate::settle::{SettleConfig, Settler};
+
+/// Hexadecimal digits of the content's hash that name an import.
+const ID_DIGITS: usize = 32;
+/// Ids kept in memory to find lines that are rows already, bytes.
+const ID_BYTES: usize = 64 << 20;
+
+/// How far an import is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Raw bytes read.
+    pub bytes: u64,
+    /// Raw bytes in all.
+    pub of: u64,
+    /// Lines whose fate is decided.
+    pub lines: u64,
+}
+
+/// Takes edge logs in.
+#[derive(Clone, Debug)]
+pub struct Importer {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    lake: Lake,
+    directory: Arc<dyn LinkDirectory>,
+    keys: Arc<dyn VisitorKeys>,
+    registry: Arc<dyn Registry>,
+    enricher: Arc<Enricher>,
+    config: ImportConfig,
+    /// Tables and ids of imports that are done, for the next ones.
+    idle: Mutex<Vec<Tables>>,
+}
+
+/// What one import works on.
+#[derive(Debug)]
+struct Tables {
+    settler: Settler,
+    side: SideTables,
+}
+
+impl Importer {
+    /// An importer into `lake`.
+    pub fn new(
+        lake: Lake,
+        directory: Arc<dyn LinkDirectory>,
+        keys: Arc<dyn VisitorKeys>,
+        registry: Arc<dyn Registry>,
+        enricher: Arc<Enricher>,
+        config: ImportConfig,
+    ) -> Self {
+        let idle = Mutex::new(Vec::new());
+        Self { shared: Arc::new(Shared { lake, directory, keys, registry, enricher, config, idle }) }
+    }
+
+    /// Takes a file in, settles what can be settled, and says what became of its lines. `progress` is called after
+    /// each chunk. Dropped, it stops after the chunk under way; a repeat goes on from there.
+    ///
+    /// # Errors
+    /// As [`ImportError`] says.
+    pub async fn import(
+        &self,
+        input: Input,
+        options: ImportOptions,
+        progress: impl FnMut(Progress) + Send + 'static,
+    ) -> Result<Summary, ImportError> {
+        let name = input.name.clone();
+        let (shared, runtime) = (Arc::clone(&self.shared), Handle::current());
+        let cancel = CancellationToken::new();
+        let _stop_when_dropped = cancel.clone().drop_guard();
+        // On a thread of its own: deciding on a chunk takes longer than other tasks should wait.
+        let done = tokio::task::spawn_blocking(move || {
+            let run = Run { shared, options, cancel, started: Instant::now() };
+            runtime.block_on(run.import(input, progress))
+        });
+        done.await.unwrap_or_else(|e| Err(Failure::BrokeOff(e.to_string()).of(&name)))
+    }
+}
+
+/// One import.
+struct Run {
+    shared: Arc<Shared>,
+    options: ImportOptions,
+    cancel: CancellationToken,
+    started: Instant,
+}
+
+/// A file whose format is known.
+struct Opened {
+    lines: LineReader<File>,
+    parser: FileParser,
+    ids: Ids,
+}
+
+impl Run {
+    async fn import(self, input: Input, progress: impl FnMut(Progress) + Send) -> Result<Summary, ImportError> {
+        let name = input.name;
+        let hashed = identity::hash(input.body, &self.shared.config.spool_dir)
+            .map_err(|source| ImportError::Spool { name: name.clone(), source })?;
+        let key = identity::key(&hashed.sha256, &self.options);
+        let mut tables = self.tables().await.map_err(|failure| failure.of(&name))?;
+        let summary = self.take_in(&name, hashed, &key, &mut tables, progress).await;
+        self.give_back(tables);
+        summary
+    }
+
+    async fn tables(&self) -> Result<Tables, Failure> {
+        let idle = self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(mut tables) = idle {
+            tables.settler.desk.clicks.refresh().await?;
+            tables.settler.arrivals.refresh().await?;
+            tables.side.edge_files.refresh().await?;
+            return Ok(tables);
+        }
+        let (lake, config) = (&self.shared.lake, &self.shared.config);
+        let settle = SettleConfig {
+            waits: config.waits,
+            max_skew: config.max_skew,
+            id_bytes: ID_BYTES,
+            ..SettleConfig::default()
+        };
+        let settler = Settler::new(lake, Arc::clone(&self.shared.registry), settle).await?;
+        let side =
+            SideTables { rejects: lake.table(Table::Rejects).await?, edge_files: lake.table(Table::EdgeFiles).await? };
+        Ok(Tables { settler, side })
+    }
+
+    fn give_back(&self, tables: Tables) {
+        let mut idle = self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.is_empty() {
+            idle.push(tables);
+        }
+    }
+
+    async fn take_in(
+        &self,
+        name: &str,
+        hashed: Hashed,
+        key: &str,
+        tables: &mut Tables,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<Summary, ImportError> {
+        let txn = format!("file/{key}");
+        let import_id = &key[..ID_DIGITS];
+        let done = contained(&tables.settler, &txn);
+        if tables.side.edge_files.txn(&txn).is_some_and(|chunks| done >= chunks) {
+            let repeat = self.repeat(name, import_id, tables).await.map_err(|failure| failure.of(name))?;
+            if let Some(summary) = repeat {
+                return Ok(summary);
+            }
+        }
+        let of = hashed.bytes;
+        let sha256 = identity::hex(&hashed.sha256);
+        let Some(opened) = self.open(name, hashed)? else {
+            return Ok(self.empty(name, import_id));
+        };
+        let (format, ids) = (opened.parser.format(), opened.ids);
+        let mut summary = Summary::new(import_id.to_owned(), name.to_owned(), format.to_string(), self.options.dry_run);
+        summary.state = State::Running;
+        let origin = Origin {
+            import_id: import_id.into(),
+            name: name.to_owned(),
+            workspace: self.options.workspace.clone().unwrap_or_else(|| DEFAULT_WORKSPACE.to_owned()),
+            provider: format.provider().to_owned(),
+            source: self.options.source.clone(),
+            sha256,
+        };
+        let lander = Lander {
+            settler: &mut tables.settler,
+            side: &mut tables.side,
+            origin,
+            txn,
+            summary,
+            started: self.started,
+            resumed: Resumed::from(if self.options.dry_run { 0 } else { done }),
+            spans: Spans::default(),
+            recount: false,
+        };
+        let run = async {
+            let workers = self.workers(format, ids, import_id).await?;
+            let made_ids = (ids == Ids::StatusOnly).then(|| format.provider());
+            let chunks = Chunks::start(opened.lines, opened.parser, workers, made_ids, self.shared.config.chunk_lines)?;
+            self.land_all(chunks, lander, of, progress).await
+        };
+        run.await.map_err(|failure: Failure| failure.of(name))
+    }
+
+    /// The summary of a file that the lake holds in full; `None` if it was never told what that was.
+    async fn repeat(&self, name: &str, import_id: &str, tables: &mut Tables) -> Result<Option<Summary>, Failure> {
+        let Some(stored) = stored_summary(&tables.side.edge_files, import_id).await? else { return Ok(None) };
+        if stored.waiting > 0 && !self.options.dry_run {
+            tables.settler.settle().await?;
+        }
+        let spans: Spans = [stored.first, stored.last].into_iter().flatten().collect();
+        let waiting = match stored.waiting {
+            0 => 0,
+            _ => held(&tables.settler.desk.clicks, &tables.settler.arrivals, import_id, &spans).await?.waiting,
+        };
+        let mut summary = stored.repeated(waiting);
+        name.clone_into(&mut summary.name);
+        summary.dry_run = self.options.dry_run;
+        summary.seconds = self.started.elapsed().as_secs_f64();
+        Ok(Some(summary))
+    }
+
+    /// Finds out what the file is; `None` when there is nothing in it.
+    fn open(&self, name: &str, hashed: Hashed) -> Result<Option<Opened>, ImportError> {
+        let unreadable = |source| ImportError::Unreadable { name: name.to_owned(), source };
+        let mut lines = LineReader::new(hashed.file, ReadLimits::default()).map_err(unreadable)?;
+        let head = lines.head().map_err(unreadable)?;
+        let format = match self.options.format {
+            _ if head.trim_ascii().is_empty() => return Ok(None),
+            Some(format) => fits(name, format, head)?,
+            None => match sniff(head) {
+                Ok(Some(sniffed)) => sniffed.format,
+                Ok(None) => return Ok(None),
+                Err(source) => return Err(ImportError::Format { name: name.to_owned(), source }),
+            },
+        };
+        let parser = FileParser::new(format, head, Settings::default());
+        let ids = self.options.id.resolve(format.provider());
+        if ids == Ids::Trusted && !parser.layout_has_id() {
+            return Err(ImportError::NoRequestIds { name: name.to_owned(), format });
+        }
+        Ok(Some(Opened { lines, parser, ids }))
+    }
+
+    fn empty(&self, name: &str, import_id: &str) -> Summary {
+        let format = self.options.format.map_or_else(String::new, |format| format.to_string());
+        let mut summary = Summary::new(import_id.to_owned(), name.to_owned(), format, self.options.dry_run);
+        summary.state = State::Done;
+        summary.seconds = self.started.elapsed().as_secs_f64();
+        summary.note = Some("the file is empty".to_owned());
+        summary
+    }
+
+    async fn workers(&self, format: Format, ids: Ids, import_id: &str) -> Result<Vec<Worker>, Failure> {
+        let Shared { directory, keys, registry, enricher, config, .. } = &*self.shared;
+        let journals = registry.journals().await?;
+        let edge_ids = config.edge_id.resolve(&config.edge_provider);
+        let events = OwnEvents::of(format.provider(), &config.edge_provider, edge_ids, &journals, config.max_skew);
+        let rules = Arc::new(Rules {
+            ids,
+            provider: format.provider(),
+            events,
+            import_id: import_id.into(),
+            ingest_time: UtcMicros::now(),
+        });
+        let scope = Scope {
+            workspace: self.options.workspace.clone(),
+            unknown_codes: self.options.unknown_codes,
+            domains: config.domains.clone(),
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = if config.threads == 0 { cores } else { config.threads };
+        let worker = |_| {
+            let links = Links::new(Arc::clone(directory), scope.clone());
+            Worker::new(Arc::clone(&rules), Arc::clone(enricher), links, Arc::clone(keys))
+        };
+        Ok((0..threads).map(worker).collect())
+    }
+
+    /// Parsing of the next chunk goes on while one lands.
+    async fn land_all(
+        &self,
+        mut chunks: Chunks,
+        mut lander: Lander<'_>,
+        of: u64,
+        mut progress: impl FnMut(Progress) + Send,
+    ) -> Result<Summary, Failure> {
+        let (send, mut receive) = mpsc::channel::<Chunk>(1);
+        let collect = async move {
+            while let Some(chunk) = chunks.next().await? {
+                if send.send(chunk).await.is_err() {
+                    break;
+                }
+            }
+            Ok::<(), Failure>(())
+        };
+        let land = async move {
+            let mut dry = self.options.dry_run.then(|| DryRun::new(lander.summary.clone(), self.started));
+            let (mut lines, mut note) = (0, None);
+            while let Some(chunk) = receive.recv().await {
+                if self.cancel.is_cancelled() {
+                    return Err(Failure::BrokeOff("stopped; a repeat goes on from there".to_owned()));
+                }
+                lines += chunk.tally.lines;
+                let now = Progress { bytes: chunk.raw_bytes, of, lines };
+                note = chunk.ending.as_ref().and_then(|ending| ending.truncated.clone());
+                match &mut dry {
+                    Some(dry) => dry.judge(lander.settler, &chunk).await?,
+                    None => lander.land(chunk).await?,
+                }
+                progress(now);
+            }
+            let mut summary = match dry {
+                Some(dry) => dry.finish(),
+                None => lander.finish().await?,
+            };
+            summary.note = note;
+            Ok(summary)
+        };
+        let (collected, landed) = tokio::join!(collect, land);
+        // Of two failures the collector's comes first: without its end the landing's summary is not the file's.
+        collected.and(landed)
+    }
+}
+
+fn fits(name: &str, format: Format, head: &[u8]) -> Result<Format, ImportError> {
+    let fit = format.recognise(&ingest::edge::format::Sample::of(head));
+    if fit.fits() { Ok(format) } else { Err(ImportError::WrongFormat { name: name.to_owned(), format, why: fit.why }) }
+}

@@ -1,0 +1,114 @@
+//! What a request line of a link comes to: a click, or counted before by rule, or not counted at all. Pure.
+
+use std::time::Duration;
+
+use ingest::edge::{EdgeClass, Ids};
+use ingest::ports::RegisteredJournal;
+use schemas::{Analytics, UtcMicros};
+
+use crate::settle::Kind;
+
+/// What a line comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// A record for the union by id.
+    Record(Kind),
+    /// Its event was counted, as its cache status says.
+    Counted,
+    /// Its link is not counted.
+    Off,
+}
+
+/// Which requests of a provider have left events of our own redirect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OwnEvents {
+    /// None before this; `None`: none ever.
+    since: Option<UtcMicros>,
+    /// Whether requests of internal links do. With ids that don't meet they leave none: every viewer line is the click.
+    internal: bool,
+}
+
+impl OwnEvents {
+    /// Of lines that `provider` wrote, where `edge_provider`, with ids as `edge_ids`, is in front of our redirect. An
+    /// event can be no older than the first journal, give or take the greatest skew.
+    pub(super) fn of(
+        provider: &str,
+        edge_provider: &str,
+        edge_ids: Ids,
+        journals: &[RegisteredJournal],
+        max_skew: Duration,
+    ) -> Self {
+        let first = journals.iter().map(|journal| journal.registered_at).min();
+        let since = first.filter(|_| provider == edge_provider).map(|first| first.minus(max_skew));
+        Self { since, internal: edge_ids == Ids::Trusted }
+    }
+
+    fn has(&self, analytics: Analytics, time: UtcMicros) -> bool {
+        let emits = analytics != Analytics::Internal || self.internal;
+        emits && self.since.is_some_and(|since| time >= since)
+    }
+}
+
+/// Judges one line. With trusted ids the union decides and cache status only says how long to wait; otherwise the
+/// status decides, unless there was never an event that could have been counted.
+pub(super) fn judge(ids: Ids, class: EdgeClass, analytics: Analytics, time: UtcMicros, events: &OwnEvents) -> Word {
+    if analytics == Analytics::Off {
+        return Word::Off;
+    }
+    match (class, ids) {
+        (EdgeClass::Edge, _) => Word::Record(Kind::Edge),
+        (EdgeClass::Origin, Ids::StatusOnly) if events.has(analytics, time) => Word::Counted,
+        (EdgeClass::Origin, _) => Word::Record(Kind::Origin),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ingest::ports::JournalState;
+    use schemas::JournalId;
+
+    const SKEW: Duration = Duration::from_micros(10);
+
+    fn events(provider: &str, edge_ids: Ids, registered: &[i64]) -> OwnEvents {
+        let journals: Vec<RegisteredJournal> = registered
+            .iter()
+            .map(|at| RegisteredJournal {
+                id: JournalId::new(),
+                node: "n".into(),
+                registered_at: UtcMicros(*at),
+                state: JournalState::Closed,
+                through: UtcMicros(*at),
+                committed: 0,
+            })
+            .collect();
+        OwnEvents::of(provider, "azure", edge_ids, &journals, SKEW)
+    }
+
+    fn word(ids: Ids, class: EdgeClass, analytics: Analytics, time: i64, events: OwnEvents) -> Word {
+        judge(ids, class, analytics, UtcMicros(time), &events)
+    }
+
+    #[test]
+    fn with_trusted_ids_every_line_goes_to_the_union() {
+        let events = events("azure", Ids::Trusted, &[100]);
+        let billed = Analytics::Billed;
+        assert_eq!(word(Ids::Trusted, EdgeClass::Edge, billed, 500, events), Word::Record(Kind::Edge));
+        assert_eq!(word(Ids::Trusted, EdgeClass::Origin, billed, 500, events), Word::Record(Kind::Origin));
+        assert_eq!(word(Ids::Trusted, EdgeClass::Edge, Analytics::Off, 500, events), Word::Off);
+    }
+
+    #[test]
+    fn by_status_the_origins_lines_are_counted_where_it_could_have_counted() {
+        let origin = |analytics, time, events| word(Ids::StatusOnly, EdgeClass::Origin, analytics, time, events);
+        let ours = events("azure", Ids::StatusOnly, &[300, 100]);
+        assert_eq!(origin(Analytics::Billed, 90, ours), Word::Counted);
+        assert_eq!(origin(Analytics::Billed, 89, ours), Word::Record(Kind::Origin), "before the first journal");
+        assert_eq!(origin(Analytics::Internal, 500, ours), Word::Record(Kind::Origin), "internal links emit nothing");
+        let never = events("azure", Ids::StatusOnly, &[]);
+        assert_eq!(origin(Analytics::Billed, 500, never), Word::Record(Kind::Origin));
+        let elsewhere = events("gcp", Ids::StatusOnly, &[100]);
+        assert_eq!(origin(Analytics::Billed, 500, elsewhere), Word::Record(Kind::Origin));
+        assert_eq!(word(Ids::StatusOnly, EdgeClass::Edge, Analytics::Billed, 500, ours), Word::Record(Kind::Edge));
+    }
+}

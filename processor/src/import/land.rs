@@ -1,0 +1,243 @@
+//! Chunks into the lake, one after the other, each whole into one table.
+//!
+//! ```text
+//! contained already (a run before, or another run of the same file)? ──► nothing to write
+//! rejects, and with the last chunk the row of edge_files             ──► written first, skipped if there
+//! every line settled by the snapshot                                 ──► clicks, as a settler's commit
+//! else                                                               ──► arrivals
+//! ```
+//! The transaction `file/<hash>` = chunks contained is in whichever commit brings the chunk, and expected to be as the
+//! look before showed it.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::error::ArrowError;
+use schemas::UtcMicros;
+use schemas::tables::Table;
+
+use super::error::Failure;
+use super::pipeline::Chunk;
+use super::recount::{Held, held};
+use super::side::{self, Origin};
+use super::summary::{State, Summary};
+use crate::lake::{Change, CommitError, Span, TableHandle};
+use crate::settle::desk::{Draft, Landing, TRIES};
+use crate::settle::ids::Spans;
+use crate::settle::{Decision, Fate, Kind, SettleError, Settler};
+
+/// The side tables of imports.
+#[derive(Debug)]
+pub(super) struct SideTables {
+    pub(super) rejects: TableHandle,
+    pub(super) edge_files: TableHandle,
+}
+
+/// An import on its way into the lake.
+#[derive(Debug)]
+pub(super) struct Lander<'a> {
+    pub(super) settler: &'a mut Settler,
+    pub(super) side: &'a mut SideTables,
+    pub(super) origin: Origin,
+    /// `file/<hash>`
+    pub(super) txn: String,
+    pub(super) summary: Summary,
+    pub(super) started: std::time::Instant,
+    /// Chunks that a run before has brought, as far as they have come by; and where their lines are in time.
+    pub(super) resumed: Resumed,
+    /// Times of all records so far, if the lake must be asked what became of them.
+    pub(super) spans: Spans,
+    /// Whether the lake must be asked.
+    pub(super) recount: bool,
+}
+
+/// What is known of chunks brought before.
+#[derive(Debug, Default)]
+pub(super) struct Resumed {
+    chunks: i64,
+    records: u64,
+    taken_over: bool,
+}
+
+impl Resumed {
+    /// Chunks that the lake held when this run began.
+    pub(super) fn from(chunks: i64) -> Self {
+        Self { chunks, records: 0, taken_over: chunks == 0 }
+    }
+}
+
+impl Lander<'_> {
+    /// Brings a chunk into the lake.
+    pub(super) async fn land(&mut self, chunk: Chunk) -> Result<(), Failure> {
+        chunk.arrivals.iter().for_each(|arrival| self.spans.add(arrival.time));
+        if chunk.number < self.resumed.chunks {
+            self.resumed.records += chunk.arrivals.len() as u64;
+            chunk.tally.add_to(&mut self.summary);
+            return Ok(());
+        }
+        self.take_over().await?;
+        self.write(chunk).await
+    }
+
+    /// Takes into the summary what a killed run has brought.
+    async fn take_over(&mut self) -> Result<(), Failure> {
+        if std::mem::replace(&mut self.resumed.taken_over, true) {
+            return Ok(());
+        }
+        let Held { added, waiting } =
+            held(&self.settler.desk.clicks, &self.settler.arrivals, &self.origin.import_id, &self.spans).await?;
+        self.summary.already_counted += self.resumed.records;
+        self.summary.resplit(added, waiting);
+        self.recount |= waiting > 0;
+        Ok(())
+    }
+
+    async fn write(&mut self, chunk: Chunk) -> Result<(), Failure> {
+        let number = chunk.number;
+        let contains = number + 1;
+        let mut draft = Draft::default();
+        let mut side_done = false;
+        for _ in 0..TRIES {
+            let complete_through = self.settler.desk.look(UtcMicros::now()).await?;
+            self.settler.arrivals.refresh().await.map_err(SettleError::from)?;
+            if self.contained() >= contains {
+                // Another run of the same file was faster, or this one's answer was lost: the rows are there.
+                self.recount = true;
+                chunk.tally.add_to(&mut self.summary);
+                self.summary.already_counted += chunk.arrivals.len() as u64;
+                return Ok(());
+            }
+            let decision = self.settler.desk.decide(&chunk.arrivals, complete_through).await?;
+            if !side_done {
+                self.write_side(&chunk, &decision).await?;
+                side_done = true;
+            }
+            if self.land_rows(&chunk, &decision, &mut draft).await? == Landing::Landed {
+                count(&mut self.summary, &chunk, &decision);
+                return Ok(());
+            }
+        }
+        Err(SettleError::Busy { tries: TRIES }.into())
+    }
+
+    /// The rows, into the table that can take all of them.
+    async fn land_rows(&mut self, chunk: &Chunk, decision: &Decision, draft: &mut Draft) -> Result<Landing, Failure> {
+        let txn = (self.txn.clone(), chunk.number + 1);
+        if decision.all_settled() {
+            return Ok(self.settler.desk.land(&chunk.rows, &chunk.arrivals, decision, &[txn], draft).await?);
+        }
+        self.recount = true;
+        let arrivals = &mut self.settler.arrivals;
+        let rows: Result<Vec<RecordBatch>, ArrowError> =
+            chunk.rows.iter().map(|rows| waiting_rows(rows, &self.origin.provider)).collect();
+        let rows = rows.map_err(|source| SettleError::Rows { table: Table::Arrivals, source })?;
+        let add = arrivals.write_spanning(&rows, Span::Day).await?;
+        let expect = vec![(self.txn.clone(), arrivals.txn(&self.txn))];
+        match arrivals.commit(Change { add, txns: vec![txn], expect, ..Change::default() }).await {
+            Ok(_) => Ok(Landing::Landed),
+            // Of a commit that may have landed the transaction tells, on the next look.
+            Err(CommitError::Failed(source)) => match arrivals.refresh().await {
+                Ok(_) => Ok(Landing::LookAgain),
+                Err(_) => Err(source.into()),
+            },
+            Err(_) => Ok(Landing::LookAgain),
+        }
+    }
+
+    /// Rejected lines, and with the last chunk the import itself.
+    async fn write_side(&mut self, chunk: &Chunk, decision: &Decision) -> Result<(), Failure> {
+        let (now, contains) = (UtcMicros::now(), chunk.number + 1);
+        if !chunk.rejects.is_empty() {
+            let rows = side::rejects(&self.origin, &chunk.rejects, now)
+                .map_err(|source| SettleError::Rows { table: Table::Rejects, source })?;
+            append_once(&mut self.side.rejects, &rows, &self.txn, contains).await?;
+        }
+        if let Some(ending) = &chunk.ending {
+            let mut summary = self.summary.clone();
+            count(&mut summary, chunk, decision);
+            summary.state = State::Done;
+            summary.seconds = self.started.elapsed().as_secs_f64();
+            summary.note.clone_from(&ending.truncated);
+            let row = side::edge_file(&self.origin, &summary, now)
+                .map_err(|source| SettleError::Rows { table: Table::EdgeFiles, source })?;
+            append_once(&mut self.side.edge_files, &row, &self.txn, contains).await?;
+        }
+        Ok(())
+    }
+
+    /// How many chunks the lake holds.
+    fn contained(&self) -> i64 {
+        contained(self.settler, &self.txn)
+    }
+
+    /// Settles what waits, as far as it can be, and says what became of the file.
+    pub(super) async fn finish(mut self) -> Result<Summary, Failure> {
+        self.take_over().await?;
+        if self.recount {
+            self.settler.settle().await?;
+            let held =
+                held(&self.settler.desk.clicks, &self.settler.arrivals, &self.origin.import_id, &self.spans).await?;
+            self.summary.resplit(held.added, held.waiting);
+        }
+        self.summary.state = State::Done;
+        self.summary.seconds = self.started.elapsed().as_secs_f64();
+        Ok(self.summary)
+    }
+}
+
+/// How many chunks of a file the lake holds: they come in order, each into one of the two tables.
+pub(super) fn contained(settler: &Settler, txn: &str) -> i64 {
+    settler.desk.clicks.txn(txn).max(settler.arrivals.txn(txn)).unwrap_or(0)
+}
+
+/// Adds a chunk and its fate to a summary.
+pub(super) fn count(summary: &mut Summary, chunk: &Chunk, decision: &Decision) {
+    chunk.tally.add_to(summary);
+    for (arrival, fate) in chunk.arrivals.iter().zip(&decision.fates) {
+        match (fate, arrival.kind) {
+            (Fate::Counted, _) => summary.already_counted += 1,
+            (Fate::Wait, _) => summary.waiting += 1,
+            (Fate::Add, Kind::Origin) => summary.added.recovered += 1,
+            (Fate::Add, _) => summary.added.edge += 1,
+        }
+    }
+}
+
+/// Appends rows together with a transaction, unless it is there already.
+async fn append_once(table: &mut TableHandle, rows: &RecordBatch, txn: &str, value: i64) -> Result<(), Failure> {
+    table.refresh().await?;
+    let add = table.write(rows).await?;
+    for _ in 0..TRIES {
+        let stored = table.txn(txn);
+        if stored.is_some_and(|stored| stored >= value) {
+            return Ok(());
+        }
+        let change = Change {
+            add: add.clone(),
+            txns: vec![(txn.to_owned(), value)],
+            expect: vec![(txn.to_owned(), stored)],
+            ..Change::default()
+        };
+        match table.commit(change).await {
+            Ok(_) => return Ok(()),
+            Err(CommitError::Failed(source)) => {
+                if table.refresh().await.is_err() {
+                    return Err(source.into());
+                }
+            }
+            Err(_) => {
+                table.refresh().await?;
+            }
+        }
+    }
+    Err(SettleError::Busy { tries: TRIES }.into())
+}
+
+/// Rows with the columns that `arrivals` has beyond those of `clicks`.
+fn waiting_rows(rows: &RecordBatch, provider: &str) -> Result<RecordBatch, ArrowError> {
+    let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
+    columns.push(Arc::new(StringArray::from(vec![provider; rows.num_rows()])));
+    let now = UtcMicros::now().0;
+    columns.push(Arc::new(TimestampMicrosecondArray::from(vec![now; rows.num_rows()]).with_timezone("UTC")));
+    RecordBatch::try_new(Table::Arrivals.schema(), columns)
+}

@@ -1,0 +1,213 @@
+//! Links by host and code, looked up once an import and thread.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ingest::ports::{LinkDirectory, PortError};
+use schemas::code::is_code;
+use schemas::link::MAX_CODE_BYTES;
+use schemas::{Analytics, LinkHistory, Revision, UtcMicros};
+
+use super::options::UnknownCodes;
+
+/// Looked-up codes kept at once; when there are more, all are forgotten.
+const MOST_KEPT: usize = 200_000;
+
+/// A code that counts: a link, or a code without one.
+#[derive(Debug)]
+pub(super) struct Known(Option<LinkHistory>);
+
+impl Known {
+    /// The link, and its revision in force at `time`; no revision when the link is younger than that.
+    pub(super) fn at(&self, time: UtcMicros) -> Option<(&LinkHistory, Option<&Revision>)> {
+        self.0.as_ref().map(|history| (history, history.at(time)))
+    }
+
+    /// The promise that holds for a click at `time`. A click older than its link (codes moved here from elsewhere,
+    /// with logs of before) is held to the link's first promise.
+    pub(super) fn analytics(&self, time: UtcMicros) -> Analytics {
+        let revision = self.0.as_ref().and_then(|history| history.at(time).or(history.revisions.first()));
+        revision.map_or(Analytics::Billed, |revision| revision.analytics)
+    }
+}
+
+/// Which codes count, and for whom.
+#[derive(Clone, Debug)]
+pub(super) struct Scope {
+    /// The tenant whose links alone are known.
+    pub(super) workspace: Option<String>,
+    pub(super) unknown_codes: UnknownCodes,
+    /// Host names served.
+    pub(super) domains: Vec<String>,
+}
+
+impl Scope {
+    /// Whether a path's code is worth looking up. Where unknown codes are kept, whatever another shortener may have
+    /// used for one is.
+    fn may_count(&self, code: &str) -> bool {
+        let keeps = self.workspace.is_none() && self.unknown_codes == UnknownCodes::Keep;
+        let could_be = || (1..=MAX_CODE_BYTES).contains(&code.len()) && !code.chars().any(char::is_control);
+        is_code(code) || (keeps && could_be())
+    }
+
+    fn judge(&self, history: Option<LinkHistory>) -> Option<Known> {
+        let ours = |history: &LinkHistory| self.workspace.as_ref().is_none_or(|ours| *ours == history.workspace);
+        match history.filter(ours) {
+            None if self.workspace.is_some() || self.unknown_codes == UnknownCodes::Ignore => None,
+            history => Some(Known(history)),
+        }
+    }
+
+    /// The domain that a log's host stands for: logs often leave the port out.
+    fn domain_of<'a>(&'a self, host: &'a str) -> &'a str {
+        let served = |domain: &&String| domain.eq_ignore_ascii_case(host);
+        let without_port = |domain: &&String| bare(domain).eq_ignore_ascii_case(bare(host));
+        self.domains.iter().find(served).or_else(|| self.domains.iter().find(without_port)).map_or(host, String::as_str)
+    }
+}
+
+/// A host name without its port.
+fn bare(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Key {
+    host: String,
+    code: String,
+}
+
+/// Links looked up so far.
+#[derive(Debug)]
+pub(super) struct Links {
+    directory: Arc<dyn LinkDirectory>,
+    scope: Scope,
+    /// By host and code with a zero byte in between; `None`: its lines don't count.
+    kept: HashMap<String, Option<Arc<Known>>>,
+    missing: Vec<Key>,
+    scratch: String,
+}
+
+impl Links {
+    pub(super) fn new(directory: Arc<dyn LinkDirectory>, scope: Scope) -> Self {
+        Self { directory, scope, kept: HashMap::new(), missing: Vec::new(), scratch: String::new() }
+    }
+
+    /// Notes a code to be looked up, unless it has been, or can't be one.
+    pub(super) fn want(&mut self, host: &str, code: &str) {
+        if !self.scope.may_count(code) {
+            return;
+        }
+        spell(&mut self.scratch, host, code);
+        if !self.kept.contains_key(&self.scratch) {
+            self.kept.insert(self.scratch.clone(), None);
+            self.missing.push(Key { host: host.to_owned(), code: code.to_owned() });
+        }
+    }
+
+    /// Looks up what is wanted.
+    pub(super) async fn look_up(&mut self) -> Result<(), PortError> {
+        if self.missing.is_empty() {
+            return Ok(());
+        }
+        let asked: Vec<(String, String)> =
+            self.missing.iter().map(|key| (self.scope.domain_of(&key.host).to_owned(), key.code.clone())).collect();
+        let histories = self.directory.histories(&asked).await?;
+        for (key, history) in std::mem::take(&mut self.missing).into_iter().zip(histories) {
+            let known = self.scope.judge(history).map(Arc::new);
+            spell(&mut self.scratch, &key.host, &key.code);
+            self.kept.insert(self.scratch.clone(), known);
+        }
+        Ok(())
+    }
+
+    /// What a code was found to be; none: its lines don't count.
+    pub(super) fn get(&mut self, host: &str, code: &str) -> Option<&Arc<Known>> {
+        spell(&mut self.scratch, host, code);
+        self.kept.get(&self.scratch)?.as_ref()
+    }
+
+    /// Forgets what was looked up when it has become too much. Between blocks only.
+    pub(super) fn bound(&mut self) {
+        if self.kept.len() > MOST_KEPT {
+            self.kept.clear();
+        }
+    }
+}
+
+fn spell(scratch: &mut String, host: &str, code: &str) {
+    scratch.clear();
+    scratch.push_str(host);
+    scratch.push('\0');
+    scratch.push_str(code);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Directory;
+    use super::*;
+
+    fn links(workspace: Option<&str>, unknown_codes: UnknownCodes) -> Links {
+        let scope = Scope {
+            workspace: workspace.map(str::to_owned),
+            unknown_codes,
+            domains: vec!["go.example.com:8080".into(), "other.example.com".into()],
+        };
+        let directory = Directory::default()
+            .with("w", "go.example.com:8080", "k", &[(10, Analytics::Internal), (20, Analytics::Billed)])
+            .with("v", "other.example.com", "k", &[(10, Analytics::Off)]);
+        Links::new(Arc::new(directory), scope)
+    }
+
+    async fn get(links: &mut Links, host: &str, code: &str) -> Option<Arc<Known>> {
+        links.want(host, code);
+        links.look_up().await.unwrap();
+        links.get(host, code).cloned()
+    }
+
+    fn link(known: &Known) -> (&str, &str) {
+        known.0.as_ref().map_or(("", ""), |history| (&*history.workspace, &*history.domain))
+    }
+
+    #[tokio::test]
+    async fn hosts_without_their_port_are_the_domain_with_it() {
+        let mut links = links(None, UnknownCodes::Ignore);
+        for host in ["go.example.com", "go.example.com:8080", "GO.example.com:80"] {
+            let known = get(&mut links, host, "k").await.unwrap();
+            assert_eq!(link(&known), ("w", "go.example.com:8080"), "{host}");
+        }
+        assert_eq!(link(&get(&mut links, "other.example.com", "k").await.unwrap()).0, "v");
+        assert!(get(&mut links, "third.example.com", "k").await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_click_is_judged_by_the_revision_of_its_time_and_never_by_none() {
+        let known = get(&mut links(None, UnknownCodes::Ignore), "go.example.com", "k").await.unwrap();
+        let at = |time| {
+            let revision = known.at(UtcMicros(time)).unwrap().1.map(|revision| revision.revision);
+            (revision, known.analytics(UtcMicros(time)))
+        };
+        assert_eq!(at(5), (None, Analytics::Internal));
+        assert_eq!(at(15), (Some(1), Analytics::Internal));
+        assert_eq!(at(20), (Some(2), Analytics::Billed));
+    }
+
+    #[tokio::test]
+    async fn unknown_codes_are_kept_or_not_and_foreign_ones_never() {
+        let unknown = get(&mut links(None, UnknownCodes::Keep), "x.example.com", "new").await.unwrap();
+        assert!(unknown.at(UtcMicros(0)).is_none() && unknown.analytics(UtcMicros(0)) == Analytics::Billed);
+        let mut others = links(None, UnknownCodes::Keep);
+        for (code, counts) in [("p/1", true), ("a b", true), ("", false), ("a\n", false), (&*"x".repeat(129), false)] {
+            assert_eq!(get(&mut others, "x.example.com", code).await.is_some(), counts, "{code:?}");
+        }
+        assert!(get(&mut links(None, UnknownCodes::Ignore), "go.example.com", "p/1").await.is_none());
+        assert!(get(&mut links(None, UnknownCodes::Ignore), "x.example.com", "new").await.is_none());
+        let mut tenant = links(Some("w"), UnknownCodes::Keep);
+        assert!(get(&mut tenant, "other.example.com", "k").await.is_none(), "another workspace's link");
+        assert!(get(&mut tenant, "x.example.com", "new").await.is_none());
+        assert!(get(&mut tenant, "go.example.com", "k").await.is_some());
+    }
+}

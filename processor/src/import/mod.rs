@@ -1,0 +1,47 @@
+//! Edge logs into the lake: `backfill` and uploads (design §4.1, §4.5, interface §5).
+//!
+//! ```text
+//! input ──hash──► known? ──► its summary again
+//!   │
+//!   └──► blocks ──parse, look up links, enrich (threads)──► chunks ──union by id──► clicks   (all settled)
+//!                                                              │                └─► arrivals (something waits)
+//!                                                              └─► rejects, edge_files
+//! ```
+//!
+//! * [`options`]: what an import is told; [`summary`]: what it says; [`error`](ImportError): why it was refused
+//! * `identity`: the content's hash; `pipeline`, `worker`, `links`, `judge`, `tally`: bytes to chunks
+//! * `land`: chunks into the lake; `side`, `recount`: the side tables, and what the lake says of an import; `dry`
+//!
+//! Invariants
+//! * A chunk of lines goes whole into one table, with the transaction that says so; killed anywhere, a repeat goes on
+//!   with the first chunk that is missing, and a repeat of a whole file adds nothing.
+//! * The union by id decides, as for every settler; what an import has added itself is known without reading it back.
+//! * Every line is counted in the summary exactly once, whatever became of it.
+//! * Memory is bounded by a few chunks, whatever the size of the file.
+//!
+//! Failure: a line that can't be read is rejected and the file goes on; a file that can't be read on keeps what has
+//! landed; a lake or link store that fails ends the import, to be repeated.
+
+mod dry;
+mod error;
+mod identity;
+mod importer;
+mod judge;
+mod land;
+mod links;
+pub mod options;
+mod pipeline;
+mod recount;
+mod side;
+pub mod summary;
+mod tally;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+pub use error::ImportError;
+pub use importer::{Importer, Progress};
+pub use options::{Body, ImportConfig, ImportOptions, Input, NotAChoice, UnknownCodes};
+pub use summary::{Added, IgnoredLines, Planned, State, Summary};

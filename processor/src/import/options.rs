@@ -1,0 +1,152 @@
+//! What an import is told.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use ingest::edge::{Format, IdMode};
+
+use crate::settle::Waits;
+
+/// A word that is none of the choices.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{given:?} is not one of {choices}")]
+pub struct NotAChoice {
+    /// What was given.
+    pub given: String,
+    /// What could have been.
+    pub choices: &'static str,
+}
+
+/// What a redirect for a code that the link store lacks becomes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownCodes {
+    /// A click of workspace `default`, without a link.
+    #[default]
+    Keep,
+    /// A line ignored.
+    Ignore,
+}
+
+impl FromStr for UnknownCodes {
+    type Err = NotAChoice;
+
+    fn from_str(word: &str) -> Result<Self, NotAChoice> {
+        match word {
+            "keep" => Ok(Self::Keep),
+            "ignore" => Ok(Self::Ignore),
+            _ => Err(NotAChoice { given: word.to_owned(), choices: "keep, ignore" }),
+        }
+    }
+}
+
+/// What holds for one file.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// The file's format; none: found out from its first lines.
+    pub format: Option<Format>,
+    /// Whose word decides.
+    pub id: IdMode,
+    /// Name of the continuous source that the file belongs to.
+    pub source: Option<String>,
+    /// What becomes of unknown codes. A tenant's are ignored in any case.
+    pub unknown_codes: UnknownCodes,
+    /// Write nothing, only say what would happen.
+    pub dry_run: bool,
+    /// The tenant who sends the file: only its links are known. None: an operator.
+    pub workspace: Option<String>,
+}
+
+/// What holds for all imports of a process.
+#[derive(Clone, Debug)]
+pub struct ImportConfig {
+    /// How long records wait.
+    pub waits: Waits,
+    /// How far two records of one id may be apart.
+    pub max_skew: Duration,
+    /// Host names served (`[redirect] domains`). A log's host without its port is taken for the one with.
+    pub domains: Vec<String>,
+    /// The provider in front of our own redirect (`[edge] provider`): only its lines may have events.
+    pub edge_provider: String,
+    /// Its id mode (`[edge] id`).
+    pub edge_id: IdMode,
+    /// Threads that parse; 0: one a core.
+    pub threads: usize,
+    /// A chunk ends with the block in which it reaches so many lines: enough to make good files, few enough that their
+    /// rows take little memory. A file that was begun is gone on with in chunks of the same size.
+    pub chunk_lines: u64,
+    /// Where a stream is kept until its content's hash is known.
+    pub spool_dir: PathBuf,
+}
+
+impl Default for ImportConfig {
+    fn default() -> Self {
+        Self {
+            waits: Waits::default(),
+            max_skew: Duration::from_secs(600),
+            domains: Vec::new(),
+            edge_provider: "none".to_owned(),
+            edge_id: IdMode::Auto,
+            threads: 0,
+            chunk_lines: 100_000,
+            spool_dir: std::env::temp_dir(),
+        }
+    }
+}
+
+/// Bytes to take in.
+pub enum Body {
+    /// A file, which can be read twice.
+    File(File),
+    /// A stream, which can't: it is spooled to disk first.
+    Stream(Box<dyn Read + Send>),
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::File(_) => "File",
+            Self::Stream(_) => "Stream",
+        })
+    }
+}
+
+/// One log to take in.
+#[derive(Debug)]
+pub struct Input {
+    /// Its name, for people.
+    pub name: String,
+    /// Its bytes: plain, gzip or zstd.
+    pub body: Body,
+}
+
+impl Input {
+    /// A file on disk.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        Ok(Self { name: path.display().to_string(), body: Body::File(file) })
+    }
+
+    /// A stream under a name.
+    pub fn stream(name: impl Into<String>, bytes: impl Read + Send + 'static) -> Self {
+        Self { name: name.into(), body: Body::Stream(Box::new(bytes)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_and_others_named() {
+        assert_eq!("ignore".parse::<UnknownCodes>().unwrap(), UnknownCodes::Ignore);
+        let error = "keep them".parse::<UnknownCodes>().unwrap_err();
+        assert_eq!(error.to_string(), "\"keep them\" is not one of keep, ignore");
+    }
+}

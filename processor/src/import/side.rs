@@ -1,0 +1,121 @@
+//! Rows of the side tables of an import: `rejects` and `edge_files`.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, AsArray as _, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+};
+use arrow::error::ArrowError;
+use schemas::UtcMicros;
+use schemas::tables::Table;
+
+use super::summary::Summary;
+use super::tally::RejectedLine;
+use crate::lake::{LakeError, TableHandle};
+
+/// What the side tables say of an import.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    pub(super) import_id: Arc<str>,
+    pub(super) name: String,
+    pub(super) workspace: String,
+    pub(super) provider: String,
+    pub(super) source: Option<String>,
+    pub(super) sha256: String,
+}
+
+/// Rows of `rejects`.
+pub(super) fn rejects(origin: &Origin, lines: &[RejectedLine], at: UtcMicros) -> Result<RecordBatch, ArrowError> {
+    let same = |text: &str| Arc::new(StringArray::from(vec![text; lines.len()])) as ArrayRef;
+    let columns: Vec<ArrayRef> = vec![
+        instants(vec![Some(at.0); lines.len()]),
+        same(&origin.workspace),
+        same(&origin.import_id),
+        same(&origin.name),
+        Arc::new(lines.iter().map(|line| Some(line.number as i64)).collect::<Int64Array>()),
+        Arc::new(lines.iter().map(|line| Some(line.reason)).collect::<StringArray>()),
+        Arc::new(lines.iter().map(|line| Some(&line.bytes[..])).collect::<BinaryArray>()),
+    ];
+    RecordBatch::try_new(Table::Rejects.schema(), columns)
+}
+
+/// The row of `edge_files`.
+pub(super) fn edge_file(origin: &Origin, summary: &Summary, at: UtcMicros) -> Result<RecordBatch, ArrowError> {
+    let text = |text: Option<&str>| Arc::new(StringArray::from(vec![text])) as ArrayRef;
+    let count = |count: u64| Arc::new(Int64Array::from(vec![count as i64])) as ArrayRef;
+    let instant = |time: Option<UtcMicros>| instants(vec![time.map(|time| time.0)]);
+    let json = serde_json::to_string(summary).map_err(|e| ArrowError::JsonError(e.to_string()))?;
+    let columns: Vec<ArrayRef> = vec![
+        text(Some(&origin.import_id)),
+        text(Some(&origin.workspace)),
+        text(Some(&origin.name)),
+        text(Some(&summary.format)),
+        text(Some(&origin.provider)),
+        text(origin.source.as_deref()),
+        text(Some(&origin.sha256)),
+        count(summary.records),
+        count(summary.ignored.total()),
+        count(summary.rejected_total()),
+        instant(summary.first),
+        instant(summary.last),
+        instant(Some(at)),
+        text(Some(&json)),
+    ];
+    RecordBatch::try_new(Table::EdgeFiles.schema(), columns)
+}
+
+fn instants(micros: Vec<Option<i64>>) -> ArrayRef {
+    Arc::new(TimestampMicrosecondArray::from(micros).with_timezone("UTC"))
+}
+
+/// The summary that `edge_files` holds of an import.
+pub(super) async fn stored_summary(edge_files: &TableHandle, import_id: &str) -> Result<Option<Summary>, LakeError> {
+    for file in edge_files.files().iter().rev() {
+        for batch in edge_files.read(file, &["id", "summary"]).await? {
+            let (Some(ids), Some(texts)) =
+                (batch.column(0).as_string_opt::<i32>(), batch.column(1).as_string_opt::<i32>())
+            else {
+                continue;
+            };
+            let row = ids.iter().position(|id| id == Some(import_id));
+            if let Some(summary) = row.and_then(|row| serde_json::from_str(texts.value(row)).ok()) {
+                return Ok(Some(summary));
+            }
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn origin() -> Origin {
+        Origin {
+            import_id: "abc".into(),
+            name: "f.log".into(),
+            workspace: "default".into(),
+            provider: "nginx".into(),
+            source: None,
+            sha256: "abcdef".into(),
+        }
+    }
+
+    #[test]
+    fn rows_fit_their_tables() {
+        let lines = [
+            RejectedLine { number: 3, reason: "bad_json", bytes: Bytes::from_static(b"{\xff") },
+            RejectedLine { number: 9, reason: "too_long", bytes: Bytes::new() },
+        ];
+        let batch = rejects(&origin(), &lines, UtcMicros(5)).unwrap();
+        assert_eq!(batch.num_rows(), 2);
+        assert_eq!(batch.column_by_name("bytes").unwrap().as_binary::<i32>().value(0), b"{\xff");
+        assert_eq!(batch.column_by_name("reason").unwrap().as_string::<i32>().value(1), "too_long");
+
+        let summary = Summary::new("abc".into(), "f.log".into(), "nginx-json".into(), false);
+        let batch = edge_file(&origin(), &summary, UtcMicros(5)).unwrap();
+        let json = batch.column_by_name("summary").unwrap().as_string::<i32>().value(0).to_owned();
+        assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), summary);
+    }
+}

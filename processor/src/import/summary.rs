@@ -1,0 +1,260 @@
+//! What an import did with the lines of one file (interface §5).
+
+use std::collections::BTreeMap;
+
+use schemas::UtcMicros;
+use serde::{Deserialize, Serialize};
+
+/// Where an import stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Taken in, not begun.
+    Queued,
+    /// Under way.
+    Running,
+    /// Every line has met its fate, or waits in the lake.
+    Done,
+    /// Given up; what it did stays, and a repeat goes on from there.
+    Failed,
+}
+
+/// Rows that came into `clicks`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Added {
+    /// Answered by the edge.
+    pub edge: u64,
+    /// Reached the origin, but its event is missing.
+    pub recovered: u64,
+}
+
+/// Lines that are no clicks, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IgnoredLines {
+    /// Another status than a redirect's.
+    pub not_redirect: u64,
+    /// Neither GET nor HEAD.
+    pub method: u64,
+    /// No link has this code.
+    pub unknown_code: u64,
+    /// A redirect that the edge made itself.
+    pub edge_redirect: u64,
+    /// The client left before an answer.
+    pub aborted: u64,
+    /// A shield's, subrequest's or background line.
+    pub not_viewer: u64,
+    /// The link is not counted.
+    pub analytics_off: u64,
+    /// Sampled away before.
+    pub sampled: u64,
+}
+
+impl IgnoredLines {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.not_redirect
+            + self.method
+            + self.unknown_code
+            + self.edge_redirect
+            + self.aborted
+            + self.not_viewer
+            + self.analytics_off
+            + self.sampled
+    }
+
+    /// Adds another count.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.not_redirect += other.not_redirect;
+        self.method += other.method;
+        self.unknown_code += other.unknown_code;
+        self.edge_redirect += other.edge_redirect;
+        self.aborted += other.aborted;
+        self.not_viewer += other.not_viewer;
+        self.analytics_off += other.analytics_off;
+        self.sampled += other.sampled;
+    }
+}
+
+/// What a dry run would add to one link on one day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    /// UTC date, or `domain/code`.
+    pub of: String,
+    /// Rows that would be added now.
+    pub added: u64,
+    /// Lines that would wait.
+    pub waiting: u64,
+}
+
+/// The summary of one file.
+///
+/// `records = added + already_counted + waiting + ignored + rejected`, always.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The import's identity: the beginning of the content's hash.
+    pub id: String,
+    /// The file's name.
+    pub name: String,
+    /// What it was taken for.
+    pub format: String,
+    /// Where the import stands.
+    pub state: State,
+    /// Whether nothing was written.
+    pub dry_run: bool,
+    /// Lines of the file.
+    pub lines: u64,
+    /// Lines that describe others, or are empty.
+    pub headers: u64,
+    /// All other lines.
+    pub records: u64,
+    /// Rows that came into `clicks`.
+    pub added: Added,
+    /// Lines of requests that were rows already.
+    pub already_counted: u64,
+    /// Lines whose own event may still be on its way.
+    pub waiting: u64,
+    /// Lines that are no clicks.
+    pub ignored: IgnoredLines,
+    /// Lines that can't be counted, by reason; kept in table `rejects`.
+    pub rejected: BTreeMap<String, u64>,
+    /// Time of the first record.
+    pub first: Option<UtcMicros>,
+    /// Time of the last record.
+    pub last: Option<UtcMicros>,
+    /// How long it took.
+    pub seconds: f64,
+    /// What a person should know, such as a file that ends in the middle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Of a dry run: what would be added, by UTC day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub days: Option<Vec<Planned>>,
+    /// Of a dry run: what would be added, by link; the busiest hundred.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links: Option<Vec<Planned>>,
+}
+
+impl Summary {
+    /// A summary before the first line.
+    pub fn new(id: String, name: String, format: String, dry_run: bool) -> Self {
+        Self {
+            id,
+            name,
+            format,
+            state: State::Running,
+            dry_run,
+            lines: 0,
+            headers: 0,
+            records: 0,
+            added: Added::default(),
+            already_counted: 0,
+            waiting: 0,
+            ignored: IgnoredLines::default(),
+            rejected: [("bad_timestamp".to_owned(), 0), ("no_request_id".to_owned(), 0)].into(),
+            first: None,
+            last: None,
+            seconds: 0.0,
+            note: None,
+            days: None,
+            links: None,
+        }
+    }
+
+    /// Lines rejected, whatever the reason.
+    pub fn rejected_total(&self) -> u64 {
+        self.rejected.values().sum()
+    }
+
+    /// Whether every record has met exactly one fate.
+    pub fn adds_up(&self) -> bool {
+        let fates = self.added.edge
+            + self.added.recovered
+            + self.already_counted
+            + self.waiting
+            + self.ignored.total()
+            + self.rejected_total();
+        self.records == fates && self.lines == self.headers + self.records
+    }
+
+    /// Splits anew what was added, counted before or waits, by what the lake says; their sum stays.
+    pub(crate) fn resplit(&mut self, added: Added, waiting: u64) {
+        let sum = self.added.edge + self.added.recovered + self.already_counted + self.waiting;
+        if let Some(counted) = sum.checked_sub(added.edge + added.recovered + waiting) {
+            self.added = added;
+            self.waiting = waiting;
+            self.already_counted = counted;
+        }
+    }
+
+    /// The summary of the same bytes once more: nothing is added; what does not wait still was counted before.
+    pub(crate) fn repeated(mut self, waiting: u64) -> Self {
+        let settled = self.records.saturating_sub(self.ignored.total() + self.rejected_total());
+        self.waiting = waiting.min(settled);
+        self.already_counted = settled - self.waiting;
+        self.added = Added::default();
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Summary {
+        let mut summary = Summary::new("id".into(), "n".into(), "cloudfront-v1".into(), false);
+        summary.lines = 22;
+        summary.headers = 2;
+        summary.records = 20;
+        summary.added = Added { edge: 5, recovered: 1 };
+        summary.already_counted = 6;
+        summary.waiting = 3;
+        summary.ignored.method = 3;
+        summary.rejected.insert("bad_timestamp".into(), 2);
+        summary
+    }
+
+    #[test]
+    fn the_json_is_the_contract() {
+        let json = serde_json::to_value(sample()).unwrap();
+        let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
+        for key in [
+            "id",
+            "name",
+            "format",
+            "state",
+            "dry_run",
+            "lines",
+            "headers",
+            "records",
+            "added",
+            "already_counted",
+            "waiting",
+            "ignored",
+            "rejected",
+            "first",
+            "last",
+            "seconds",
+        ] {
+            assert!(keys.contains(&key), "{key}");
+        }
+        assert_eq!(json["state"], "running");
+        assert_eq!(json["added"]["recovered"], 1);
+        assert_eq!(json["ignored"]["edge_redirect"], 0);
+        assert!(json.get("note").is_none());
+        assert_eq!(serde_json::from_value::<Summary>(json).unwrap(), sample());
+    }
+
+    #[test]
+    fn a_repeat_adds_nothing_and_still_adds_up() {
+        assert!(sample().adds_up());
+        let again = sample().repeated(1);
+        assert!(again.adds_up());
+        assert_eq!((again.added, again.already_counted, again.waiting), (Added::default(), 14, 1));
+        assert!(sample().repeated(99).adds_up());
+        let mut settled = sample();
+        settled.resplit(Added { edge: 7, recovered: 2 }, 0);
+        assert!(settled.adds_up());
+        assert_eq!((settled.added.edge, settled.already_counted), (7, 6));
+    }
+}

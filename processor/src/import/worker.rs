@@ -1,0 +1,149 @@
+//! One thread's work: a block of lines becomes rows, records for the union, counts and rejects.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use ingest::edge::block::RawLine;
+
+use ingest::edge::{Arena, EdgeRequest, Ids, Job, Line, Reject, fingerprint};
+use ingest::ports::VisitorKeys;
+use schemas::visitor::VisitorKey;
+use schemas::{ClickBuilder, ClickId, UtcMicros};
+
+use super::error::Failure;
+use super::judge::{OwnEvents, Word, judge};
+use super::links::Links;
+use super::tally::{KEPT_BYTES, RejectedLine, Tally};
+use crate::enrich::{EdgeLine, Enricher};
+use crate::settle::Arrival;
+
+/// What holds for every line of a file.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub(super) ids: Ids,
+    pub(super) provider: &'static str,
+    pub(super) events: OwnEvents,
+    pub(super) import_id: Arc<str>,
+    pub(super) ingest_time: UtcMicros,
+}
+
+/// What a block of lines came to.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    /// Columns of `clicks`, one row a record.
+    pub(super) rows: RecordBatch,
+    /// The same records, in the same order.
+    pub(super) arrivals: Vec<Arrival>,
+    /// With ids that aren't trusted: each record's fingerprint, from which its id is made once the file's earlier
+    /// lines are known.
+    pub(super) prints: Vec<u128>,
+    pub(super) tally: Tally,
+    pub(super) rejects: Vec<RejectedLine>,
+}
+
+/// A thread that parses.
+#[derive(Debug)]
+pub(super) struct Worker {
+    rules: Arc<Rules>,
+    enricher: Arc<Enricher>,
+    links: Links,
+    keys: Arc<dyn VisitorKeys>,
+    day_keys: HashMap<i32, VisitorKey>,
+    rows: ClickBuilder,
+}
+
+impl Worker {
+    pub(super) fn new(rules: Arc<Rules>, enricher: Arc<Enricher>, links: Links, keys: Arc<dyn VisitorKeys>) -> Self {
+        Self { rules, enricher, links, keys, day_keys: HashMap::new(), rows: ClickBuilder::new() }
+    }
+
+    /// Parses a block, asks for the links and visitor keys it needs, and makes its rows.
+    pub(super) async fn work(&mut self, job: &Job, arena: &Arena) -> Result<Parsed, Failure> {
+        let block = job.block();
+        let mut tally = Tally { lines: block.line_count(), ..Tally::default() };
+        let mut rejects = Vec::new();
+        let mut requests: Vec<EdgeRequest<'_>> = Vec::new();
+        let mut reject = |raw: RawLine<'_>, why: Reject, tally: &mut Tally| {
+            tally.reject(why.reason);
+            let bytes = Bytes::copy_from_slice(&raw.bytes[..raw.bytes.len().min(KEPT_BYTES)]);
+            rejects.push(RejectedLine { number: raw.number, reason: why.reason, bytes });
+        };
+        job.parse(arena, |raw, line| {
+            if matches!(line, Line::Header) {
+                tally.headers += 1;
+                return;
+            }
+            tally.records += 1;
+            match line {
+                Line::Header => {}
+                Line::Ignored(why) => tally.ignore(why),
+                Line::Reject(why) => reject(raw, why, &mut tally),
+                Line::Request(request) => match self.rules.ids.key(&request) {
+                    Ok(_) => requests.push(request),
+                    Err(why) => reject(raw, why, &mut tally),
+                },
+            }
+        });
+        self.prepare(&requests).await?;
+        let (arrivals, prints) = self.judge(&requests, &mut tally);
+        let rows = self.rows.finish().map_err(|e| Failure::BrokeOff(format!("rows don't fit their table: {e}")))?;
+        Ok(Parsed { rows, arrivals, prints, tally, rejects })
+    }
+
+    /// Looks up the links and day keys that the requests need.
+    async fn prepare(&mut self, requests: &[EdgeRequest<'_>]) -> Result<(), Failure> {
+        self.links.bound();
+        for request in requests {
+            self.links.want(request.host, request.code);
+            let day = request.time.day();
+            if !self.day_keys.contains_key(&day) {
+                let key = self.keys.key_of(day).await?;
+                self.day_keys.insert(day, key);
+            }
+        }
+        Ok(self.links.look_up().await?)
+    }
+
+    fn judge(&mut self, requests: &[EdgeRequest<'_>], tally: &mut Tally) -> (Vec<Arrival>, Vec<u128>) {
+        let (mut arrivals, mut prints) = (Vec::with_capacity(requests.len()), Vec::new());
+        let rules = Arc::clone(&self.rules);
+        for request in requests {
+            tally.at(request.time);
+            let Some(link) = self.links.get(request.host, request.code) else {
+                tally.ignored.unknown_code += 1;
+                continue;
+            };
+            let analytics = link.analytics(request.time);
+            let kind = match judge(rules.ids, request.class, analytics, request.time, &rules.events) {
+                Word::Record(kind) => kind,
+                Word::Counted => {
+                    tally.counted += 1;
+                    continue;
+                }
+                Word::Off => {
+                    tally.ignored.analytics_off += 1;
+                    continue;
+                }
+            };
+            let click_id = match (rules.ids, request.line_key) {
+                (Ids::Trusted, Some(key)) => ClickId::from_edge(rules.provider, key, request.code),
+                _ => {
+                    prints.push(fingerprint(request));
+                    ClickId([0; 16])
+                }
+            };
+            let line = EdgeLine {
+                click_id,
+                source: kind.source(),
+                import_id: Some(&rules.import_id),
+                ingest_time: rules.ingest_time,
+                visitor_key: self.day_keys.get(&request.time.day()),
+            };
+            self.rows.push(&self.enricher.edge_click(request, line, link.at(request.time)));
+            arrivals.push(Arrival { id: click_id, time: request.time, kind });
+        }
+        (arrivals, prints)
+    }
+}

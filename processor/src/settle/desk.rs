@@ -1,0 +1,214 @@
+//! Where arrivals are decided on and their rows brought into `clicks`: what the settler and a backfill share.
+//!
+//! ```text
+//! look: complete_through, then the newest snapshot ──► decide: ids near, union ──► land: rows, `settler`, hours
+//!                        ▲                                                             │
+//!                        └──────────── somebody else settled meanwhile ◄───────────────┘
+//! ```
+//! Every commit made here expects the transaction `settler` as the snapshot showed it and counts it up, so of two
+//! that decided on the same snapshot one lands and the other looks again. Commits of the hot path in between don't
+//! matter: `complete_through` was read before the snapshot, so what they add is either later than anything decided
+//! here, or late, and then not in `clicks`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use ingest::ports::Registry;
+use schemas::tables::Table;
+use schemas::{ClickId, UtcMicros};
+
+use super::error::SettleError;
+use super::ids::{IdIndex, Spans};
+use super::union::{Arrival, Decision, Fate, union};
+use super::waits::Waits;
+use crate::lake::{Change, CommitError, LakeError, NewFile, TableHandle};
+
+/// The application transaction that fences settlers.
+pub(crate) const SETTLER: &str = "settler";
+
+/// How often a race may be lost before giving up for now.
+pub(crate) const TRIES: u32 = 20;
+
+/// The transaction that says how far an hour is settled.
+fn settled_txn(hour: i64) -> String {
+    format!("settled/{hour}")
+}
+
+/// A change that only one settler can land on the snapshot it was decided on.
+pub(crate) fn fenced(table: &TableHandle, mut change: Change) -> Change {
+    let stored = table.txn(SETTLER);
+    change.expect.push((SETTLER.to_owned(), stored));
+    change.txns.push((SETTLER.to_owned(), stored.unwrap_or(0) + 1));
+    change
+}
+
+/// Files written for a decision, to be used again if the next look comes to the same one.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    fates: Vec<Fate>,
+    files: Vec<NewFile>,
+}
+
+/// Whether a commit landed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Landing {
+    /// It is in the lake.
+    Landed,
+    /// It is not, or not known to be: look again, the snapshot has moved.
+    LookAgain,
+}
+
+/// One settler's view of `clicks`.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) clicks: TableHandle,
+    registry: Arc<dyn Registry>,
+    index: IdIndex,
+    waits: Waits,
+}
+
+impl Desk {
+    pub(crate) fn new(
+        clicks: TableHandle,
+        registry: Arc<dyn Registry>,
+        waits: Waits,
+        max_skew: Duration,
+        id_bytes: usize,
+    ) -> Self {
+        Self { clicks, registry, index: IdIndex::new(max_skew, id_bytes), waits }
+    }
+
+    /// How long records wait.
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// Reads `complete_through`, and takes the snapshot afterwards. The other way round an event could come into the
+    /// lake between the two, counted in `complete_through` and missing in the snapshot.
+    pub(crate) async fn look(&mut self, now: UtcMicros) -> Result<UtcMicros, SettleError> {
+        let complete_through = self.registry.publish(&[], now).await?;
+        self.clicks.refresh().await?;
+        Ok(complete_through)
+    }
+
+    /// As [`Desk::look`], but publishes nothing.
+    pub(crate) async fn peek(&mut self, now: UtcMicros) -> Result<UtcMicros, SettleError> {
+        let complete_through = self.registry.complete_through(now).await?;
+        self.clicks.refresh().await?;
+        Ok(complete_through)
+    }
+
+    /// The union of `arrivals` with the snapshot.
+    pub(crate) async fn decide(
+        &mut self,
+        arrivals: &[Arrival],
+        complete_through: UtcMicros,
+    ) -> Result<Decision, SettleError> {
+        let spans: Spans = arrivals.iter().map(|arrival| arrival.time).collect();
+        let known = self.index.known(&self.clicks, &spans, arrivals.iter().map(|arrival| arrival.id)).await?;
+        Ok(union(arrivals, &known, &self.waits, complete_through))
+    }
+
+    /// Commits what was decided: the rows to add, the hours settled, `txns` and the fence, all at once.
+    ///
+    /// `rows` are the batches that `arrivals` describe, row by row; columns beyond those of `clicks` are left out.
+    pub(crate) async fn land(
+        &mut self,
+        rows: &[RecordBatch],
+        arrivals: &[Arrival],
+        decision: &Decision,
+        txns: &[(String, i64)],
+        draft: &mut Draft,
+    ) -> Result<Landing, SettleError> {
+        if draft.fates != decision.fates {
+            let adds = chosen(Table::Clicks, rows, &decision.fates, Fate::Add)?;
+            let files = self.clicks.write_spanning(&adds, crate::lake::Span::Hour).await?;
+            *draft = Draft { fates: decision.fates.clone(), files };
+        }
+        let mut change = Change { add: draft.files.clone(), ..Change::default() };
+        change.expect = txns.iter().map(|(id, _)| (id.clone(), self.clicks.txn(id))).collect();
+        change.txns = txns.to_vec();
+        change.txns.extend(self.raised(&decision.settled));
+        if change.add.is_empty() && change.txns.is_empty() {
+            return Ok(Landing::Landed);
+        }
+        let change = fenced(&self.clicks, change);
+        match self.clicks.commit(change).await {
+            Ok(_) => {
+                self.remember(arrivals, decision, &draft.files);
+                Ok(Landing::Landed)
+            }
+            Err(CommitError::Moved { .. } | CommitError::Conflict { .. }) => Ok(Landing::LookAgain),
+            Err(CommitError::Expired { .. }) => {
+                *draft = Draft::default();
+                Ok(Landing::LookAgain)
+            }
+            Err(CommitError::Failed(source)) => self.did_it_land(source, &draft.files).await,
+        }
+    }
+
+    /// The hours that go on from what the snapshot says of them.
+    fn raised(&self, settled: &BTreeMap<i64, UtcMicros>) -> Vec<(String, i64)> {
+        let txns = settled.iter().map(|(hour, through)| (settled_txn(*hour), through.0));
+        txns.filter(|(id, through)| self.clicks.txn(id).is_none_or(|stored| stored < *through)).collect()
+    }
+
+    /// After a failure: files have names that nobody else uses, so a live one means that it landed. Without files it
+    /// doesn't matter: deciding again changes nothing that has landed.
+    async fn did_it_land(&mut self, failure: LakeError, files: &[NewFile]) -> Result<Landing, SettleError> {
+        if self.clicks.refresh().await.is_err() {
+            return Err(failure.into());
+        }
+        let landed = files.first().is_some_and(|file| self.clicks.files().iter().any(|live| live.path == file.path()));
+        Ok(if landed { Landing::Landed } else { Landing::LookAgain })
+    }
+
+    /// Leaves the ids of files just committed in the index, so that they need not be read back.
+    fn remember(&mut self, arrivals: &[Arrival], decision: &Decision, files: &[NewFile]) {
+        let mut by_hour: BTreeMap<i64, Vec<ClickId>> = BTreeMap::new();
+        for (arrival, _) in arrivals.iter().zip(&decision.fates).filter(|(_, fate)| **fate == Fate::Add) {
+            by_hour.entry(arrival.time.hour()).or_default().push(arrival.id);
+        }
+        let live = self.clicks.files().iter().rev().take(files.len() + 16);
+        for file in live.filter(|live| files.iter().any(|file| file.path() == live.path)) {
+            let hour = file.min_time.filter(|_| file.is_one_hour()).map(UtcMicros::hour);
+            if let Some(ids) = hour.and_then(|hour| by_hour.get(&hour)) {
+                self.index.insert(&file.path, ids.iter().copied());
+            }
+        }
+    }
+}
+
+/// The rows whose fate is `fate`, with the columns of `table`.
+pub(crate) fn chosen(
+    table: Table,
+    rows: &[RecordBatch],
+    fates: &[Fate],
+    fate: Fate,
+) -> Result<Vec<RecordBatch>, SettleError> {
+    let failed = |source| SettleError::Rows { table, source };
+    let schema = if table == Table::Clicks { Arc::clone(&schemas::click::DATA_SCHEMA) } else { table.schema() };
+    let mut at = 0;
+    let mut out = Vec::with_capacity(rows.len());
+    for batch in rows {
+        let these = &fates[at..at + batch.num_rows()];
+        at += batch.num_rows();
+        let count = these.iter().filter(|f| **f == fate).count();
+        if count == 0 {
+            continue;
+        }
+        let columns: Result<Vec<usize>, _> =
+            schema.fields().iter().map(|field| batch.schema().index_of(field.name())).collect();
+        let batch = batch.project(&columns.map_err(failed)?).map_err(failed)?;
+        if count == these.len() {
+            out.push(batch);
+        } else {
+            let mask: BooleanArray = these.iter().map(|f| Some(*f == fate)).collect();
+            out.push(filter_record_batch(&batch, &mask).map_err(failed)?);
+        }
+    }
+    Ok(out)
+}

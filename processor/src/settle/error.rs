@@ -1,0 +1,31 @@
+//! Why settling failed.
+
+use ingest::ports::PortError;
+
+use crate::lake::LakeError;
+
+/// Settling stopped before its end. What has landed stays, and nothing is lost or doubled by trying again later.
+#[derive(Debug, thiserror::Error)]
+pub enum SettleError {
+    /// A table can't be read or written.
+    #[error(transparent)]
+    Lake(#[from] LakeError),
+    /// The link store doesn't answer.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// Other settlers were faster every time.
+    #[error("other settlers got ahead {tries} times in a row")]
+    Busy {
+        /// How often it was tried.
+        tries: u32,
+    },
+    /// Rows don't have the columns of their table.
+    #[error("rows of table {table}: {source}")]
+    Rows {
+        /// Which table.
+        table: schemas::tables::Table,
+        /// What doesn't fit.
+        #[source]
+        source: arrow::error::ArrowError,
+    },
+}

@@ -1,0 +1,44 @@
+//! Settling: arrivals into `clicks`, each request once; then compaction and clean-up (design §4.5).
+//!
+//! ```text
+//! arrivals (edge lines that wait, late events) ──read──► union by id with `clicks` ± max skew ──► commit, fenced
+//!            ▲                                                                                      │
+//!            └── what waits on ◄── rows that are settled leave `arrivals` once that has landed ◄────┘
+//! clicks: small files of an hour ──merge──► fewer; hours of a final day ──merge──► day files
+//! ```
+//!
+//! * [`waits`]: when a record may be settled; [`union`](mod@union): what becomes of it; [`compact`]: what to merge.
+//!   Pure.
+//! * [`ids`]: which ids the lake holds around some instants
+//! * [`settler`]: the task, with `desk` (look, decide, land), `arrivals` and `upkeep`
+//!
+//! Invariants
+//! * No id comes into `clicks` twice: every commit that adds or removes rows here is decided on a snapshot, and lands
+//!   only if no other settler's has landed since.
+//! * `complete_through` is read before the snapshot that a decision is made on.
+//! * Nothing else removes files of `clicks`, and no merge changes a row.
+//! * Rows in memory are bounded by a group of arrivals, or the parts of a merge.
+//!
+//! Failure: killed between any two steps, the next pass comes to the same rows, because what is there already is
+//! counted, not added.
+
+mod arrivals;
+pub mod compact;
+pub(crate) mod desk;
+mod error;
+pub mod ids;
+pub mod settler;
+#[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod tests;
+pub mod union;
+mod upkeep;
+pub mod waits;
+
+pub use compact::CompactConfig;
+pub use error::SettleError;
+pub use ids::IdIndex;
+pub use settler::{SettleConfig, Settled, Settler};
+pub use union::{Arrival, Decision, Fate, union};
+pub use waits::{Kind, Waits};

@@ -1,0 +1,151 @@
+//! The settler's task: arrivals into `clicks`, then compaction and clean-up, again and again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ingest::ports::Registry;
+use schemas::UtcMicros;
+use schemas::tables::Table;
+use tokio_util::sync::CancellationToken;
+
+use super::compact::CompactConfig;
+use super::desk::Desk;
+use super::error::SettleError;
+use super::upkeep::Upkeep;
+use super::waits::Waits;
+use crate::lake::{Lake, TableHandle};
+
+/// How a settler works.
+#[derive(Clone, Debug)]
+pub struct SettleConfig {
+    /// How long records wait.
+    pub waits: Waits,
+    /// How far two records of one id may be apart (`[edge] max_skew`).
+    pub max_skew: Duration,
+    /// How long after its end a day may still change without anybody's doing (`[edge] settle`).
+    pub settle: Duration,
+    /// Bounds of compaction.
+    pub compact: CompactConfig,
+    /// How long after its end an hour counts as closed.
+    pub close_after: Duration,
+    /// The most ids kept in memory, in bytes.
+    pub id_bytes: usize,
+    /// How long to rest after a pass that found nothing to do.
+    pub idle: Duration,
+    /// How often checkpoints and dead files are looked after.
+    pub maintain_every: Duration,
+    /// How long rejected lines are kept.
+    pub keep_rejects: Duration,
+}
+
+impl Default for SettleConfig {
+    fn default() -> Self {
+        Self {
+            waits: Waits::default(),
+            max_skew: Duration::from_secs(600),
+            settle: Duration::from_secs(48 * 3_600),
+            compact: CompactConfig::default(),
+            close_after: Duration::from_secs(300),
+            id_bytes: 32 << 20,
+            idle: Duration::from_secs(2),
+            maintain_every: Duration::from_secs(20),
+            keep_rejects: Duration::from_secs(7 * 24 * 3_600),
+        }
+    }
+}
+
+/// What one pass did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Rows that came into `clicks`.
+    pub added: u64,
+    /// Arrivals whose request was a row already.
+    pub already_counted: u64,
+    /// Arrivals looked at that wait on.
+    pub waiting: u64,
+    /// Merges made.
+    pub merges: u64,
+    /// Checkpoints made, and log entries and dead files deleted.
+    pub cleaned: u64,
+}
+
+impl Settled {
+    /// Whether anything was done, so that the next pass may find more.
+    pub fn is_busy(&self) -> bool {
+        self.added + self.already_counted + self.merges > 0
+    }
+}
+
+/// The settler. One runs in `process`; a backfill on the command line settles under the same fence.
+#[derive(Debug)]
+pub struct Settler {
+    pub(super) config: SettleConfig,
+    pub(crate) desk: Desk,
+    pub(crate) arrivals: TableHandle,
+    /// By path of a file of `arrivals`: until `complete_through` is later, looking at it again gains nothing.
+    pub(super) looked: HashMap<String, UtcMicros>,
+    upkeep: Upkeep,
+}
+
+impl Settler {
+    /// A settler on `lake`.
+    ///
+    /// # Errors
+    /// When its tables can't be opened.
+    pub async fn new(lake: &Lake, registry: Arc<dyn Registry>, config: SettleConfig) -> Result<Self, SettleError> {
+        let clicks = lake.table(Table::Clicks).await?;
+        let arrivals = lake.table(Table::Arrivals).await?;
+        let upkeep = Upkeep::new(lake, &config).await?;
+        let desk = Desk::new(clicks, registry, config.waits, config.max_skew, config.id_bytes);
+        Ok(Self { config, desk, arrivals, looked: HashMap::new(), upkeep })
+    }
+
+    /// One round: settles what can be settled, merges what is worth it, cleans up when it is time.
+    ///
+    /// # Errors
+    /// As [`SettleError`] says. What has landed stays; the rest is done by a later pass, by this settler or another.
+    pub async fn pass(&mut self) -> Result<Settled, SettleError> {
+        self.pass_at(UtcMicros::now()).await
+    }
+
+    pub(crate) async fn pass_at(&mut self, now: UtcMicros) -> Result<Settled, SettleError> {
+        let mut settled = Settled::default();
+        let complete_through = self.settle_arrivals(now, &mut settled).await?;
+        settled.merges += self.upkeep.compact(&mut self.desk.clicks, complete_through, now).await?;
+        settled.cleaned += self.upkeep.clean(&mut self.desk.clicks, &mut self.arrivals, now).await?;
+        Ok(settled)
+    }
+
+    /// Settles what can be settled, and nothing else.
+    ///
+    /// # Errors
+    /// As [`Settler::pass`].
+    pub async fn settle(&mut self) -> Result<Settled, SettleError> {
+        let mut settled = Settled::default();
+        self.settle_arrivals(UtcMicros::now(), &mut settled).await?;
+        Ok(settled)
+    }
+
+    /// Passes until cancelled. A pass that fails is tried again after a rest; a commit under way is finished first.
+    pub async fn run(mut self, cancel: CancellationToken) {
+        let mut failures = 0u32;
+        while !cancel.is_cancelled() {
+            let rest = match self.pass().await {
+                Ok(settled) => {
+                    failures = 0;
+                    if settled.is_busy() { self.config.idle / 8 } else { self.config.idle }
+                }
+                Err(error) => {
+                    failures = (failures + 1).min(6);
+                    tracing::warn!(%error, failures, "settling failed, trying again");
+                    self.config.idle * (1 << failures)
+                }
+            };
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = tokio::time::sleep(rest) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The hot path: two processes. Embedded, one owns all journals (the lock of the data folder); a topic's partitions
+//! move between the two, and a former owner that was paused may not hear of it.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use schemas::time::HOUR;
+use schemas::{ClickId, Source, UtcMicros};
+
+use super::redirect::{Frame, JournalState};
+use super::stream::stream;
+use super::table::{Change, Row};
+use super::{MAX_SKEW, REPEAT, Rule, SKEW, World, ticks};
+use crate::hot::judge::{Fate, Judge, Lateness, questions};
+use crate::hot::window::Window;
+use crate::hot::{decode::Clicked, testing::click};
+use crate::settle::Kind;
+use crate::settle::ids::Spans;
+
+/// One partition, as a process reads it.
+#[derive(Debug, Default)]
+struct Task {
+    expected: Option<i64>,
+    next: usize,
+    buffer: Vec<(usize, usize, Frame)>,
+}
+
+/// A commit that has been decided on.
+#[derive(Debug)]
+struct Plan {
+    base: usize,
+    /// Partition, position expected, position afterwards.
+    txns: Vec<(usize, Option<i64>, i64)>,
+    rows: Vec<Row>,
+    late: Vec<Row>,
+    /// With the partition that each came from.
+    judged: Vec<(usize, ClickId, UtcMicros)>,
+    side_done: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Process {
+    tasks: BTreeMap<usize, Task>,
+    window: Window,
+    plan: Option<Plan>,
+}
+
+impl Process {
+    pub(super) fn new(floor: UtcMicros) -> Self {
+        // the smallest window there is: it forgets within a run
+        Self { tasks: BTreeMap::new(), window: Window::new(0, ticks(SKEW + REPEAT), floor), plan: None }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.plan.is_none()
+    }
+}
+
+impl World {
+    fn new_process(&self) -> Process {
+        let floor = if self.keeps(Rule::RestartFloor) { self.at(SKEW) } else { UtcMicros(0) };
+        Process::new(floor)
+    }
+
+    pub(super) fn kill_process(&mut self) {
+        let which = self.random.below(2) as usize;
+        let owned: Vec<usize> = self.processes[which].tasks.keys().copied().collect();
+        self.processes[which] = self.new_process();
+        self.say(|| format!("process {which} killed"));
+        for partition in owned {
+            self.own(which, partition);
+        }
+    }
+
+    /// A partition moves to the other process, and the former owner may not hear of it.
+    pub(super) fn take_over(&mut self) {
+        if self.embedded {
+            return;
+        }
+        let (which, partition) = (self.random.below(2) as usize, self.random.below(2) as usize);
+        if self.chance(50) {
+            self.processes[1 - which].tasks.remove(&partition);
+        }
+        if !self.processes[which].tasks.contains_key(&partition) {
+            self.drop_state(which, partition);
+        }
+    }
+
+    fn own(&mut self, which: usize, partition: usize) {
+        let expected = self.stored(partition);
+        let task = Task { expected, next: expected.unwrap_or(0) as usize, buffer: Vec::new() };
+        self.processes[which].tasks.insert(partition, task);
+    }
+
+    /// New partitions, and those that nobody owns.
+    fn adopt(&mut self) {
+        for partition in 0..self.partitions.len() {
+            if !self.processes.iter().any(|process| process.tasks.contains_key(&partition)) {
+                let owner = if self.embedded { 0 } else { partition % 2 };
+                self.drop_state(owner, partition);
+            }
+        }
+    }
+
+    pub(super) fn read(&mut self) {
+        self.adopt();
+        for which in 0..2 {
+            let owned: Vec<usize> = self.processes[which].tasks.keys().copied().collect();
+            for partition in owned {
+                let most = if self.calm { 1_000 } else { self.random.below(4) as usize };
+                let source = &self.partitions[partition];
+                let Some(task) = self.processes[which].tasks.get_mut(&partition) else { continue };
+                let to = (task.next + most).min(source.records.len()).max(task.next);
+                for offset in task.next..to {
+                    let (journal, frame) = source.records[offset];
+                    task.buffer.push((offset, journal, frame));
+                }
+                task.next = to;
+            }
+        }
+    }
+
+    fn lateness(&self, version: usize) -> Lateness {
+        let txns = &self.clicks.at(version).txns;
+        let settled = txns
+            .iter()
+            .filter_map(|(id, through)| Some((id.strip_prefix("settled/")?.parse().ok()?, UtcMicros(*through))));
+        let retired = self.journals.iter().filter(|journal| {
+            if self.keeps(Rule::RetireInLake) {
+                txns.contains_key(&format!("retired/{}", journal.id))
+            } else {
+                journal.state == JournalState::Retired && self.now % 2 == 0
+            }
+        });
+        Lateness { settled: settled.collect(), retired: retired.map(|journal| journal.id).collect() }
+    }
+
+    /// Judges what is buffered, on the snapshot that the commit will build on.
+    pub(super) fn build(&mut self) {
+        let which = self.random.below(2) as usize;
+        for which in if self.calm { vec![0, 1] } else { vec![which] } {
+            if self.processes[which].plan.is_none() {
+                self.build_in(which);
+            }
+        }
+    }
+
+    fn build_in(&mut self, which: usize) {
+        let base = self.clicks.version();
+        let owned: Vec<usize> = self.processes[which].tasks.keys().copied().collect();
+        let mut group = Vec::new();
+        for partition in owned {
+            let stored = self.stored(partition);
+            let task = &self.processes[which].tasks[&partition];
+            let (expected, empty) = (task.expected, task.buffer.is_empty());
+            if empty || self.chance(25) {
+                continue;
+            }
+            if self.keeps(Rule::CheckTransactions) && expected != stored {
+                self.drop_state(which, partition);
+                continue;
+            }
+            group.push(partition);
+        }
+        let plan = self.judge(which, base, &group);
+        if !plan.txns.is_empty() {
+            self.processes[which].plan = Some(plan);
+        }
+    }
+
+    /// Begins anew with a partition: others may have judged its records meanwhile.
+    fn drop_state(&mut self, which: usize, partition: usize) {
+        if self.keeps(Rule::RestartFloor) {
+            let floor = self.at(SKEW);
+            self.processes[which].window.lift(floor);
+        }
+        self.say(|| format!("process {which} begins anew with partition {partition}"));
+        self.own(which, partition);
+    }
+
+    fn judge(&self, which: usize, base: usize, group: &[usize]) -> Plan {
+        let process = &self.processes[which];
+        let mut clicked = Vec::new();
+        let mut txns = Vec::new();
+        for partition in group {
+            let task = &process.tasks[partition];
+            for (_, journal, frame) in &task.buffer {
+                if let Frame::Event(id, time) = frame {
+                    let click = click(id.as_u128(), time.0);
+                    let journal = self.journals[*journal].id;
+                    clicked.push((*partition, Clicked { journal, provider: "".into(), click }));
+                }
+            }
+            txns.extend(task.buffer.last().map(|(offset, ..)| (*partition, task.expected, *offset as i64 + 1)));
+        }
+        let lateness = self.lateness(base);
+        let asked = questions(clicked.iter().map(|(_, one)| one), &lateness, &process.window);
+        let near: Spans = asked.iter().map(|(_, time)| *time).collect();
+        let known: HashSet<ClickId> = self.near(base, &near).into_iter().collect();
+        let mut judge = Judge::new(&lateness, &process.window, &known);
+        let mut plan = Plan { base, txns, rows: Vec::new(), late: Vec::new(), judged: Vec::new(), side_done: false };
+        for (partition, one) in &clicked {
+            let (id, time) = (one.click.click_id, one.click.event_time);
+            let row = Row { id, time, kind: Kind::Event(Source::Origin) };
+            match judge.judge(one) {
+                Fate::Row => {
+                    plan.rows.push(row);
+                    plan.judged.push((*partition, id, time));
+                }
+                Fate::Duplicate => plan.judged.push((*partition, id, time)),
+                Fate::Late => plan.late.push(row),
+            }
+        }
+        plan
+    }
+
+    /// Ids of `clicks` in files near some instants.
+    pub(super) fn near(&self, version: usize, spans: &Spans) -> Vec<ClickId> {
+        let look_around = self.keeps(Rule::LookAround);
+        let skew = if look_around { ticks(MAX_SKEW) } else { std::time::Duration::ZERO };
+        let files = self.clicks.at(version).files.values().filter(|file| {
+            let times = file.iter().map(|row| row.time);
+            let hour = times.clone().min().map_or(0, UtcMicros::hour) * HOUR;
+            let (min, max) = (times.clone().min(), times.max());
+            // without looking around, only the record's own hour is read
+            spans.near(min, max, skew) || (!look_around && spans.near(Some(UtcMicros(hour)), max, skew))
+        });
+        files.flat_map(|file| file.iter()).map(|row| row.id).collect()
+    }
+
+    /// Late events into `arrivals`, before the commit that carries their position; again on a replay.
+    pub(super) fn side(&mut self) {
+        let which = self.random.below(2) as usize;
+        for which in if self.calm { vec![0, 1] } else { vec![which] } {
+            let Some(plan) = self.processes[which].plan.as_mut().filter(|plan| !plan.side_done) else { continue };
+            plan.side_done = true;
+            let late = plan.late.clone();
+            if !late.is_empty() {
+                self.say(|| format!("process {which}: late {late:?}"));
+                self.held.extend(late.iter().map(|row| row.id));
+                let base = self.arrivals.version();
+                self.arrivals.commit(base, Change { add: late, ..Change::default() });
+            }
+        }
+    }
+
+    pub(super) fn commit(&mut self) {
+        let which = self.random.below(2) as usize;
+        for which in if self.calm { vec![0, 1] } else { vec![which] } {
+            if self.processes[which].plan.as_ref().is_some_and(|plan| plan.side_done) {
+                self.commit_in(which);
+            }
+        }
+    }
+
+    fn commit_in(&mut self, which: usize) {
+        let Some(plan) = self.processes[which].plan.take() else { return };
+        let mut change = Change {
+            add: plan.rows.clone(),
+            txns: plan.txns.iter().map(|(partition, _, to)| (stream(*partition), *to)).collect(),
+            ..Change::default()
+        };
+        if self.keeps(Rule::CheckTransactions) {
+            change.expect = plan.txns.iter().map(|(partition, from, _)| (stream(*partition), *from)).collect();
+        }
+        let fails_before = self.chance(8);
+        let landed = !fails_before && self.clicks.commit(plan.base, change);
+        self.say(|| {
+            let rows: Vec<String> = plan.rows.iter().map(ToString::to_string).collect();
+            format!("process {which} commits {rows:?} {:?} on {}, landed {landed}", plan.txns, plan.base)
+        });
+        if landed {
+            self.held.extend(plan.judged.iter().map(|(_, id, _)| *id));
+        }
+        // Whatever the answer was: look what the lake holds now. It may have landed, by this process or another.
+        let mut landed = BTreeSet::new();
+        for (partition, _, to) in &plan.txns {
+            let stored = self.stored(*partition);
+            let Some(task) = self.processes[which].tasks.get_mut(partition) else { continue };
+            if stored == Some(*to) {
+                task.buffer.retain(|(at, ..)| *at as i64 >= *to);
+                task.expected = stored;
+                landed.insert(*partition);
+            } else if stored != task.expected && self.keeps(Rule::CheckTransactions) {
+                self.drop_state(which, *partition);
+            }
+        }
+        // By whomever it landed, these ids are judged.
+        for (partition, id, time) in plan.judged {
+            if landed.contains(&partition) {
+                self.processes[which].window.insert(id, time);
+            }
+        }
+        self.check_twice();
+    }
+}

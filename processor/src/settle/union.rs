@@ -1,0 +1,196 @@
+//! The union by id: which arrivals become rows of `clicks`. Pure; the whole of exactly-once settling is here.
+//!
+//! ```text
+//! id in the lake already, or among what this decision adds ──► Counted
+//! not there, and its wait is over                          ──► Add
+//! not there, and its own event may still come              ──► Wait
+//! ```
+//! Because `Counted` follows from the lake alone, deciding again after a kill, a lost answer or a lost race
+//! adds nothing twice. Among records of one id the event comes first, then the edge's line, then the origin's;
+//! records that know better than the row that is there find their place here as a fourth fate.
+
+use std::collections::BTreeMap;
+
+use schemas::{ClickId, UtcMicros};
+
+use super::ids::IdSet;
+use super::waits::{Kind, Waits};
+
+/// What the union needs to know of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Identity of the request.
+    pub id: ClickId,
+    /// When it was answered.
+    pub time: UtcMicros,
+    /// What sort of record it is.
+    pub kind: Kind,
+}
+
+/// What becomes of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It becomes a row of `clicks`.
+    Add,
+    /// Its request is a row already.
+    Counted,
+    /// It stays in `arrivals`.
+    Wait,
+}
+
+/// What is to be done with some arrivals.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Decision {
+    /// One fate per record, in the order given.
+    pub fates: Vec<Fate>,
+    /// By hour since the epoch: the newest record whose wait is over. Events at or before it are late from now on.
+    pub settled: BTreeMap<i64, UtcMicros>,
+}
+
+impl Decision {
+    /// How many records met this fate.
+    pub fn count(&self, fate: Fate) -> usize {
+        self.fates.iter().filter(|f| **f == fate).count()
+    }
+
+    /// Whether nothing is left waiting.
+    pub fn all_settled(&self) -> bool {
+        !self.fates.contains(&Fate::Wait)
+    }
+}
+
+/// Decides on `arrivals`, given which of their ids are in the lake (within the greatest skew of their times, on a
+/// snapshot taken after `complete_through` was read).
+pub fn union(arrivals: &[Arrival], known: &IdSet, waits: &Waits, complete_through: UtcMicros) -> Decision {
+    let mut decision = Decision { fates: vec![Fate::Wait; arrivals.len()], settled: BTreeMap::new() };
+    let mut added = IdSet::with_capacity_and_hasher(arrivals.len(), Default::default());
+    for rank in 0..=2u8 {
+        for (arrival, fate) in arrivals.iter().zip(&mut decision.fates) {
+            if arrival.kind.rank() != rank || !waits.ready(complete_through, arrival.kind, arrival.time) {
+                continue;
+            }
+            let there = known.contains(&arrival.id) || !added.insert(arrival.id);
+            *fate = if there { Fate::Counted } else { Fate::Add };
+            let hour = decision.settled.entry(arrival.time.hour()).or_insert(arrival.time);
+            *hour = (*hour).max(arrival.time);
+        }
+    }
+    // What is known needs no waiting: nothing that still comes can change that it is counted.
+    for (arrival, fate) in arrivals.iter().zip(&mut decision.fates) {
+        if *fate == Fate::Wait && (known.contains(&arrival.id) || added.contains(&arrival.id)) {
+            *fate = Fate::Counted;
+        }
+    }
+    decision
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use schemas::Source;
+    use schemas::time::{HOUR, SECOND};
+
+    const NOW: UtcMicros = UtcMicros(100 * HOUR);
+
+    fn arrival(id: u128, seconds_ago: i64, kind: Kind) -> Arrival {
+        Arrival { id: ClickId::from(id), time: UtcMicros(NOW.0 - seconds_ago * SECOND), kind }
+    }
+
+    fn decide(arrivals: &[Arrival], known: &[u128]) -> Decision {
+        let known: IdSet = known.iter().map(|id| ClickId::from(*id)).collect();
+        union(arrivals, &known, &Waits::default(), NOW)
+    }
+
+    #[test]
+    fn each_kind_meets_its_fate() {
+        let decision = decide(
+            &[
+                arrival(1, 66, Kind::Edge),
+                arrival(2, 65, Kind::Edge),
+                arrival(3, 901, Kind::Origin),
+                arrival(4, 66, Kind::Origin),
+                arrival(5, 1, Kind::Origin),
+                arrival(6, 901, Kind::Origin),
+                arrival(7, 66, Kind::Event(Source::Origin)),
+            ],
+            &[5, 6],
+        );
+        use Fate::{Add, Counted, Wait};
+        assert_eq!(decision.fates, [Add, Wait, Add, Wait, Counted, Counted, Add]);
+        assert!(!decision.all_settled());
+        assert_eq!(decision.count(Add), 3);
+    }
+
+    #[test]
+    fn of_one_id_the_event_makes_the_row_then_the_edge() {
+        let records = [
+            arrival(1, 1_000, Kind::Origin),
+            arrival(1, 1_000, Kind::Edge),
+            arrival(1, 1_000, Kind::Event(Source::Origin)),
+        ];
+        assert_eq!(decide(&records, &[]).fates, [Fate::Counted, Fate::Counted, Fate::Add]);
+        assert_eq!(decide(&records[..2], &[]).fates, [Fate::Counted, Fate::Add]);
+        // a record that must wait is counted when another of its id is not
+        let mixed = [arrival(2, 100, Kind::Origin), arrival(2, 100, Kind::Edge)];
+        assert_eq!(decide(&mixed, &[]).fates, [Fate::Counted, Fate::Add]);
+    }
+
+    #[test]
+    fn an_hour_is_settled_up_to_the_newest_record_whose_wait_is_over() {
+        let decision = decide(
+            &[
+                arrival(1, 7_200, Kind::Edge),
+                arrival(2, 7_100, Kind::Edge),
+                arrival(3, 66, Kind::Edge),
+                arrival(4, 2, Kind::Origin), // known, but its hour is not settled up to it
+            ],
+            &[4, 2],
+        );
+        let hours: Vec<(i64, i64)> = decision.settled.iter().map(|(hour, t)| (*hour, (NOW.0 - t.0) / SECOND)).collect();
+        assert_eq!(hours, [(98, 7_100), (99, 66)]);
+    }
+
+    fn any_arrival() -> impl Strategy<Value = Arrival> {
+        (0u128..12, 0i64..1_000, 0u8..3).prop_map(|(id, ago, kind)| {
+            arrival(id, ago, [Kind::Edge, Kind::Origin, Kind::Event(Source::Origin)][usize::from(kind)])
+        })
+    }
+
+    proptest! {
+        /// Whatever is settled first, in whatever pieces: in the end each id is there once.
+        #[test]
+        fn pieces_and_order_do_not_matter(
+            mut arrivals in proptest::collection::vec(any_arrival(), 0..40),
+            cuts in proptest::collection::vec(0usize..40, 0..5),
+            turn in 0usize..40,
+        ) {
+            let waits = Waits::default();
+            let ids: std::collections::BTreeSet<ClickId> = arrivals.iter().map(|a| a.id).collect();
+            let len = arrivals.len().max(1);
+            arrivals.rotate_left(turn % len);
+            let mut lake: Vec<ClickId> = Vec::new();
+            let mut pieces: Vec<&[Arrival]> = vec![&arrivals];
+            for cut in cuts {
+                let last = pieces.pop().unwrap_or_default();
+                let (a, b) = last.split_at(cut.min(last.len()));
+                pieces.extend([a, b]);
+            }
+            for when in [NOW, UtcMicros(NOW.0 + 120 * SECOND), UtcMicros(NOW.0 + HOUR)] {
+                for piece in &pieces {
+                    let known: IdSet = lake.iter().copied().collect();
+                    let decision = union(piece, &known, &waits, when);
+                    for (arrival, fate) in piece.iter().zip(&decision.fates) {
+                        if *fate == Fate::Add {
+                            lake.push(arrival.id);
+                        }
+                        prop_assert!(*fate != Fate::Counted || lake.contains(&arrival.id) || decision.count(Fate::Add) > 0);
+                    }
+                }
+            }
+            let distinct: std::collections::BTreeSet<ClickId> = lake.iter().copied().collect();
+            prop_assert_eq!(distinct.len(), lake.len(), "an id twice");
+            prop_assert_eq!(distinct, ids);
+        }
+    }
+}

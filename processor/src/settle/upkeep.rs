@@ -1,0 +1,188 @@
+//! The settler's other half: files merged, checkpoints made, what is dead removed.
+//!
+//! A merge reads files of `clicks`, writes their rows as one, and swaps them in a commit that says that no row has
+//! changed. It carries the fence, so it can't land beside another settler's commit on the same snapshot; when only
+//! appends came in between, the same files are swapped on the newer version. Tables that only grow by small files
+//! (rejected lines, imports, gaps) are put together as they are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use schemas::UtcMicros;
+use schemas::tables::Table;
+
+use super::compact::{CompactConfig, Horizon, Piece, choose};
+use super::desk::{TRIES, fenced};
+use super::error::SettleError;
+use super::settler::SettleConfig;
+use crate::lake::{Change, CommitError, DataFile, Lake, NewFile, Span, TableHandle};
+
+/// So many merges in one pass: arrivals must not wait for a whole day's tidying.
+const MERGES_A_PASS: u64 = 8;
+/// Small tables are put together when they have this many files.
+const MANY_SMALL_FILES: usize = 16;
+/// A file of a small table is left alone from this size on.
+const LARGE_BYTES: u64 = 8 << 20;
+
+/// What the upkeep of tables remembers from pass to pass.
+#[derive(Debug)]
+pub(super) struct Upkeep {
+    compact: CompactConfig,
+    settle: Duration,
+    close_after: Duration,
+    every: Duration,
+    keep_rejects: Duration,
+    small: Vec<TableHandle>,
+    last: Option<UtcMicros>,
+}
+
+impl Upkeep {
+    pub(super) async fn new(lake: &Lake, config: &SettleConfig) -> Result<Self, SettleError> {
+        let mut small = Vec::new();
+        for table in [Table::Rejects, Table::EdgeFiles, Table::Gaps] {
+            small.push(lake.table(table).await?);
+        }
+        Ok(Self {
+            compact: config.compact,
+            settle: config.settle,
+            close_after: config.close_after,
+            every: config.maintain_every,
+            keep_rejects: config.keep_rejects,
+            small,
+            last: None,
+        })
+    }
+
+    /// Merges files of `clicks` while it is worth it, a bounded number of times. Returns how many merges landed.
+    pub(super) async fn compact(
+        &mut self,
+        clicks: &mut TableHandle,
+        complete_through: UtcMicros,
+        now: UtcMicros,
+    ) -> Result<u64, SettleError> {
+        // An hour whose events are still on their way isn't over, whatever the clock says.
+        let through = complete_through.min(now);
+        let horizon = Horizon {
+            closed_before_hour: through.minus(self.close_after).hour(),
+            final_before_day: i64::from(through.minus(self.settle).day()),
+        };
+        for merges in 0..MERGES_A_PASS {
+            clicks.refresh().await?;
+            let live: Vec<Arc<DataFile>> = clicks.files().to_vec();
+            let pieces: Vec<Piece> = live.iter().map(|file| piece(file)).collect();
+            let Some(chosen) = choose(&pieces, &horizon, &self.compact) else { return Ok(merges) };
+            let parts: Vec<Arc<DataFile>> = chosen.iter().map(|&file| Arc::clone(&live[file])).collect();
+            if !merge(clicks, parts).await? {
+                return Ok(merges);
+            }
+        }
+        Ok(MERGES_A_PASS)
+    }
+
+    /// Checkpoints, log entries, dead files and small tables, when it is time. Returns how many things were done.
+    pub(super) async fn clean(
+        &mut self,
+        clicks: &mut TableHandle,
+        arrivals: &mut TableHandle,
+        now: UtcMicros,
+    ) -> Result<u64, SettleError> {
+        if self.last.is_some_and(|last| now.since(last) < self.every) {
+            return Ok(0);
+        }
+        self.last = Some(now);
+        let mut done = 0;
+        let keep_from = now.minus(self.keep_rejects);
+        for table in &mut self.small {
+            table.refresh().await?;
+            if table.table() == Table::Rejects {
+                done += expire(table, keep_from).await?;
+            }
+            done += put_together(table).await?;
+        }
+        for table in [clicks, arrivals].into_iter().chain(&mut self.small) {
+            let maintained = table.maintain(now).await?;
+            done += u64::from(maintained.checkpoint.is_some());
+            done += (maintained.log_entries + maintained.files) as u64;
+        }
+        Ok(done)
+    }
+}
+
+fn piece(file: &DataFile) -> Piece {
+    let hour = |time: Option<UtcMicros>| time.map_or(0, UtcMicros::hour);
+    Piece { bytes: file.size, rows: file.rows, first_hour: hour(file.min_time), last_hour: hour(file.max_time) }
+}
+
+/// Swaps `parts` for one file with their rows. Returns whether it landed; if not, somebody else has removed one.
+async fn merge(clicks: &mut TableHandle, parts: Vec<Arc<DataFile>>) -> Result<bool, SettleError> {
+    let mut rows: Vec<RecordBatch> = Vec::new();
+    for part in &parts {
+        rows.extend(clicks.read(part, &[]).await?);
+    }
+    let hour = parts.iter().map(|part| part.min_time.map(UtcMicros::hour)).next().flatten();
+    let one_hour = parts.iter().all(|part| part.is_one_hour() && part.min_time.map(UtcMicros::hour) == hour);
+    let add = clicks.write_spanning(&rows, if one_hour { Span::Hour } else { Span::Day }).await?;
+    swap(clicks, parts, add).await
+}
+
+/// Lands the swap on whatever version is the newest, as long as the parts are live: files never change, so what was
+/// read of them holds there too.
+async fn swap(table: &mut TableHandle, parts: Vec<Arc<DataFile>>, add: Vec<NewFile>) -> Result<bool, SettleError> {
+    let (before, after): (u64, u64) = (parts.iter().map(|part| part.rows).sum(), add.iter().map(NewFile::rows).sum());
+    if before != after {
+        tracing::error!(table = %table.table(), before, after, "a merge would change the number of rows; left alone");
+        return Ok(false);
+    }
+    for _ in 0..TRIES {
+        let change = Change { add: add.clone(), remove: parts.clone(), rewrite_only: true, ..Change::default() };
+        match table.commit(fenced(table, change)).await {
+            Ok(_) => return Ok(true),
+            Err(CommitError::Moved { .. } | CommitError::Conflict { .. }) => {
+                table.refresh().await?;
+                let live = |part: &Arc<DataFile>| table.files().iter().any(|file| file.path == part.path);
+                if !parts.iter().all(live) {
+                    return Ok(false);
+                }
+            }
+            Err(CommitError::Expired { .. }) => return Ok(false),
+            Err(CommitError::Failed(source)) => return Err(source.into()),
+        }
+    }
+    Err(SettleError::Busy { tries: TRIES })
+}
+
+/// Puts the small files of a table that only grows together, in order.
+async fn put_together(table: &mut TableHandle) -> Result<u64, SettleError> {
+    let mut bytes = 0;
+    let small = table.files().iter().filter(|file| file.size < LARGE_BYTES).cloned().take_while(|file| {
+        bytes += file.size;
+        bytes <= LARGE_BYTES * 2
+    });
+    let small: Vec<Arc<DataFile>> = small.collect();
+    if small.len() < MANY_SMALL_FILES {
+        return Ok(0);
+    }
+    let mut rows = Vec::new();
+    for file in &small {
+        rows.extend(table.read(file, &[]).await?);
+    }
+    let add = table.write_spanning(&rows, Span::Day).await?;
+    Ok(u64::from(swap(table, small, add).await?))
+}
+
+/// Removes files whose newest row is older than `keep_from`.
+async fn expire(table: &mut TableHandle, keep_from: UtcMicros) -> Result<u64, SettleError> {
+    let old = table.files().iter().filter(|file| file.max_time.is_some_and(|max| max < keep_from));
+    let remove: Vec<Arc<DataFile>> = old.cloned().collect();
+    if remove.is_empty() {
+        return Ok(0);
+    }
+    let count = remove.len() as u64;
+    let change = Change { remove, ..Change::default() };
+    match table.commit(fenced(table, change)).await {
+        Ok(_) => Ok(count),
+        Err(CommitError::Failed(source)) => Err(source.into()),
+        Err(_) => Ok(0),
+    }
+}
