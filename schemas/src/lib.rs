@@ -14,6 +14,8 @@
 //! * [`click`]: a row of table `clicks` and its columns
 //! * [`tables`]: the other tables of the lake
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 pub mod class;
 pub mod click;
 pub mod code;
