@@ -90,12 +90,33 @@ impl Texts {
         match place {
             Some((known, text)) if *known == key => Arc::clone(text),
             _ => {
-                let text: Arc<str> = client_net(address).into();
+                let text = net_text(canonical(address));
                 *place = Some((key, Arc::clone(&text)));
                 text
             }
         }
     }
+}
+
+/// As [`client_net`] writes it. Clients of a viral link come from everywhere, so for IPv4 this is worth a few lines.
+fn net_text(address: IpAddr) -> Arc<str> {
+    let IpAddr::V4(v4) = address else { return client_net(address).into() };
+    let mut text = [0u8; 18];
+    let mut length = 0;
+    let mut push = |byte: u8| {
+        text[length] = byte;
+        length += 1;
+    };
+    for octet in &v4.octets()[..3] {
+        for power in [100, 10, 1] {
+            if *octet >= power || power == 1 {
+                push(b'0' + octet / power % 10);
+            }
+        }
+        push(b'.');
+    }
+    b"0/24".iter().for_each(|byte| push(*byte));
+    std::str::from_utf8(&text[..length]).unwrap_or_default().into()
 }
 
 #[cfg(test)]
@@ -135,6 +156,14 @@ mod tests {
         }
         let (a, b) = (texts.network("203.0.113.7".parse().unwrap()), texts.network("203.0.113.99".parse().unwrap()));
         assert!(Arc::ptr_eq(&a, &b));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_network_is_written_as_elsewhere(octets in proptest::prelude::any::<[u8; 4]>()) {
+            let address = IpAddr::from(octets);
+            proptest::prop_assert_eq!(&*net_text(address), client_net(address));
+        }
     }
 
     #[test]
