@@ -12,7 +12,8 @@ pub struct QueryConfig {
     pub lake: String,
     /// Newest version of table `clicks` that this process has committed, if it commits.
     pub committed: Option<watch::Receiver<i64>>,
-    /// Where sorts and aggregations spill. Emptied of their files at start.
+    /// Where sorts and aggregations spill, each process into a folder of its own, which goes with it. What a killed
+    /// process has left there is removed by the next.
     pub temp_dir: PathBuf,
     /// Most bytes of spilled data at a time.
     pub temp_bytes: u64,

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::error::{DataFusionError, Result as EngineResult};
@@ -25,6 +24,7 @@ use url::Url;
 use crate::config::QueryConfig;
 use crate::error::QueryError;
 use crate::ports::StatusSource;
+use crate::spill::Spill;
 use crate::sql::functions::Functions;
 use crate::tables::{Tables, store_url};
 
@@ -40,20 +40,22 @@ pub(crate) struct Engine {
     session: SessionConfig,
     /// The tables it reads.
     pub(crate) tables: Tables,
+    /// Removed last, when nothing writes to it any more.
+    _spill: Spill,
 }
 
 impl Engine {
     /// Starts the threads and prepares memory, caches and the place to spill.
     pub(crate) fn start(config: &QueryConfig, status: &Arc<dyn StatusSource>) -> Result<Self, QueryError> {
         let failed = |error: &dyn fmt::Display| QueryError::lake("starting the query engine", error);
-        empty(&config.temp_dir).map_err(|error| {
+        let spill = Spill::open(&config.temp_dir).map_err(|error| {
             QueryError::lake("making room to spill", format!("{}: {error}", config.temp_dir.display()))
         })?;
         let threads = Threads::start(config.threads).map_err(|error| failed(&error))?;
         let stores = Arc::new(Stores::default());
         let pool = TrackConsumersPool::new(FairSpillPool::new(config.memory_bytes), NAMED_CONSUMERS);
         let disk = DiskManagerBuilder::default()
-            .with_mode(DiskManagerMode::Directories(vec![config.temp_dir.clone()]))
+            .with_mode(DiskManagerMode::Directories(vec![spill.folder().to_owned()]))
             .with_max_temp_directory_size(config.temp_bytes);
         let environment = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(pool))
@@ -64,7 +66,8 @@ impl Engine {
             .map_err(|error| failed(&error))?;
         let tables = Tables::open(config, status, environment.cache_manager.get_file_metadata_cache())?;
         stores.fill(tables.stores());
-        Ok(Self { threads, environment, functions: Functions::default(), session: session(config), tables })
+        let (functions, session) = (Functions::default(), session(config));
+        Ok(Self { threads, environment, functions, session, tables, _spill: spill })
     }
 
     /// A session without tables: no other query sees what is put into it. Nothing in it can reach a file.
@@ -127,7 +130,8 @@ impl Threads {
     fn start(threads: usize) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads.max(1))
-            .max_blocking_threads(threads.max(1) * 8)
+            // reading a log waits in one for reads in others: never so few that all of them wait
+            .max_blocking_threads(64)
             .thread_name("query")
             .enable_all()
             .build()?;
@@ -174,16 +178,4 @@ impl ObjectStoreRegistry for Stores {
         let store = self.0.get().and_then(|stores| stores.get(&place));
         store.cloned().ok_or_else(|| DataFusionError::Plan(format!("{url} is no table of the lake")))
     }
-}
-
-/// Makes the folder, and removes what a killed process has left in it.
-fn empty(folder: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with("datafusion-") {
-            std::fs::remove_dir_all(entry.path())?;
-        }
-    }
-    Ok(())
 }

@@ -27,6 +27,7 @@ mod metrics;
 mod ports;
 mod reports;
 mod service;
+mod spill;
 mod sql;
 pub mod status;
 mod tables;

@@ -1,3 +1,5 @@
+mod model;
+
 use std::sync::Arc;
 
 use schemas::click::{AgentInfo, Utm, Verdict};

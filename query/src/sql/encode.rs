@@ -180,7 +180,8 @@ impl Encoder {
     }
 }
 
-/// The schema with columns of plain types: older readers know no views, and dictionaries save nothing here.
+/// The schema with columns of plain types: older readers know no views, dictionaries save nothing here, and all times
+/// are shown in UTC.
 fn plain(schema: &SchemaRef) -> SchemaRef {
     let fields: Vec<FieldRef> = schema
         .fields()
@@ -198,6 +199,10 @@ fn plain_type(data_type: &DataType) -> Option<DataType> {
         DataType::Utf8View => Some(DataType::Utf8),
         DataType::BinaryView => Some(DataType::Binary),
         DataType::Dictionary(_, value) => Some(plain_type(value).unwrap_or_else(|| value.as_ref().clone())),
+        // a time without a zone is one of UTC here
+        DataType::Timestamp(unit, zone) if zone.as_deref() != Some("UTC") => {
+            Some(DataType::Timestamp(*unit, Some("UTC".into())))
+        }
         _ => None,
     }
 }

@@ -132,7 +132,9 @@ async fn rows(job: &Job, checked: &Checked, not_before: Option<Instant>, out: &m
             "column {name:?} comes twice; give one of them another name with AS"
         )));
     }
-    let failed = |error: EncodeError| QueryError::lake("writing an answer", error);
+    // not every format has all types
+    let media_type = job.format.media_type();
+    let failed = |error: EncodeError| QueryError::Statement(format!("this can't be written as {media_type}: {error}"));
     let mut encoder = Encoder::new(job.format, &schema).map_err(failed)?;
     while let Some(batch) = stream.next().await {
         let batch = batch.map_err(|error| classify(&error))?;

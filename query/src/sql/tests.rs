@@ -33,6 +33,19 @@ async fn a_statement_is_answered() {
     assert_eq!(ask(&service, sql).await.unwrap(), format!("[{row}]"));
     let id = ask(&service, "select click_id from clicks order by click_id desc limit 1").await.unwrap();
     assert_eq!(id, r#"[{"click_id":"00000000000000020000000000000002"}]"#);
+    for (time, shown) in [
+        ("timestamp '2026-03-14T09:00:00'", "2026-03-14T09:00:00Z"),
+        ("to_timestamp('2026-03-14T09:00:00+02:00')", "2026-03-14T07:00:00Z"),
+        (
+            "arrow_cast(timestamp '2026-03-14T09:00:00Z', 'Timestamp(Second, Some(\"Europe/Berlin\"))')",
+            "2026-03-14T08:00:00Z",
+        ),
+        ("date_trunc('day', min(event_time))", "2026-03-14T00:00:00Z"),
+        ("date '2026-03-14'", "2026-03-14"),
+    ] {
+        let answer = ask(&service, &format!("select {time} as t from clicks group by true")).await.unwrap();
+        assert_eq!(answer, format!(r#"[{{"t":"{shown}"}}]"#), "{time}");
+    }
     for table in schemas::tables::Table::ALL {
         let count = ask(&service, &format!("select count(*) as n from {table}")).await.unwrap();
         assert_eq!(count, if table.as_str() == "clicks" { r#"[{"n":3}]"# } else { r#"[{"n":0}]"# }, "{table}");
@@ -71,6 +84,13 @@ async fn statements_that_do_more_than_read_or_make_much_of_little_are_refused() 
         let answer = ask(&service, sql).await;
         assert!(matches!(answer, Err(QueryError::Statement(_))), "{sql}: {answer:?}");
     }
+}
+
+#[tokio::test]
+async fn a_type_that_a_format_lacks_is_the_statements_fault() {
+    let lake = lake(1);
+    let answer = lake.service().sql(&operator(), "select array_agg(code) as x from clicks", Format::Csv).await;
+    assert!(matches!(&answer, Err(QueryError::Statement(text)) if text.contains("text/csv")), "{answer:?}");
 }
 
 #[tokio::test]
