@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
-use datafusion::physical_plan::displayable;
+use datafusion::physical_plan::metrics::MetricValue;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::SessionContext;
 use schemas::Click;
 use schemas::tables::Table;
@@ -190,5 +191,60 @@ async fn what_fails_on_anothers_rows_does_not_fail() {
         "select count(*) from clicks where 1 / (length(code) - 1) = 1",
     ] {
         assert_eq!(number(&session, sql).await, 1, "{sql}");
+    }
+}
+
+/// Lands a click whenever it is asked how complete the lake is, and then promises it.
+#[derive(Debug)]
+struct Landing(Arc<TestLake>);
+
+#[async_trait::async_trait]
+impl StatusSource for Landing {
+    async fn freshness(&self) -> Result<Freshness, crate::ports::StatusError> {
+        let time = at("2026-03-01T10:00:00Z");
+        self.0.add(&[click(1, time)]);
+        Ok(Freshness { complete_through: Some(time), final_through: None })
+    }
+
+    async fn status(&self) -> Result<crate::status::Status, crate::ports::StatusError> {
+        Ok(crate::testlake::status())
+    }
+}
+
+#[tokio::test]
+async fn what_is_promised_is_in_the_rows() {
+    let lake = Arc::new(TestLake::new());
+    let status: Arc<dyn StatusSource> = Arc::new(Landing(Arc::clone(&lake)));
+    let engine = Engine::start(&lake.config(), &status).unwrap();
+    for commits in 1..4 {
+        let snapshot = engine.tables.snapshot(Table::Clicks, Some(Instant::now())).await.unwrap();
+        assert_eq!(snapshot.files.len(), commits);
+    }
+}
+
+/// A metric of the scan, summed over its parts.
+fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+    let own = plan.metrics().and_then(|metrics| metrics.sum_by_name(name)).map_or(0, |value| match value {
+        MetricValue::PruningMetrics { pruning_metrics, .. } => pruning_metrics.pruned(),
+        value => value.as_usize(),
+    });
+    own + plan.children().into_iter().map(|child| metric(child, name)).sum::<usize>()
+}
+
+#[tokio::test]
+async fn pages_within_a_file_are_skipped() {
+    let code = |number| if number < 50_000 { "a" } else { "b" };
+    let clicks: Vec<Click> =
+        (0..60_000).map(|n| Click { code: code(n).into(), ..click(n, at("2026-03-01T10:00:00Z")) }).collect();
+    let lake = TestLake::with(&clicks);
+    let engine = engine(&lake, &lake.config());
+    for principal in [operator(), tenant("a")] {
+        let session = session(&engine, &principal).await;
+        let sql = "select count(*) from clicks where code = 'b' and event_time >= '2026-03-01T00:00:00Z'";
+        let plan = session.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
+        let rows = datafusion::physical_plan::collect(Arc::clone(&plan), session.task_ctx()).await.unwrap();
+        assert_eq!(rows[0].column(0).as_primitive::<Int64Type>().value(0), 10_000);
+        let skipped = metric(&plan, "page_index_rows_pruned");
+        assert!(skipped >= 30_000, "{skipped} rows skipped");
     }
 }
