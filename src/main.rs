@@ -19,8 +19,32 @@ fn main() -> ExitCode {
     match commands::dispatch(cli) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("highwater: {error:#}");
+            eprintln!("highwater: {}", explain(&error));
             ExitCode::from(1)
         }
+    }
+}
+
+/// An error and its causes on one line. A cause that is told already is not told again: some libraries put their
+/// causes into their own text.
+pub(crate) fn explain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let error = anyhow::anyhow!("disk full").context("writing x: disk full").context("backfill");
+        assert_eq!(explain(&error), "backfill: writing x: disk full");
     }
 }

@@ -55,8 +55,7 @@ vocabulary! {
 pub struct Link {
     /// Immutable identity.
     pub id: LinkId,
-    /// The tenant it belongs to. Not shown to tenants.
-    #[serde(skip)]
+    /// The tenant it belongs to.
     pub workspace: String,
     /// Host name.
     pub domain: String,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use ingest::edge::{Format, IdMode};
-use processor::import::{ImportConfig, ImportOptions, Importer, Input, Progress, Summary, UnknownCodes};
+use processor::import::{ImportConfig, ImportOptions, Importer, Input, Progress, State, Summary, UnknownCodes};
 
 use super::{open, print};
 use crate::cli::{Backfill, IdMode as IdFlag, UnknownCodes as UnknownFlag};
@@ -20,7 +20,6 @@ pub(crate) async fn run(arguments: Backfill, config: &Config) -> anyhow::Result<
     let options = options(&arguments)?;
     let importer = importer(config).await?;
     let mut summaries = Vec::new();
-    let mut refused = 0;
     for path in inputs(&arguments.paths)? {
         match take_in(&importer, &path, options.clone()).await {
             Ok(summary) => {
@@ -30,8 +29,9 @@ pub(crate) async fn run(arguments: Backfill, config: &Config) -> anyhow::Result<
                 summaries.push(summary);
             }
             Err(error) => {
-                eprintln!("highwater: {error:#}");
-                refused += 1;
+                let why = crate::explain(&error);
+                eprintln!("highwater: {why}");
+                summaries.push(failed(&path, why, arguments.dry_run));
             }
         }
     }
@@ -40,7 +40,16 @@ pub(crate) async fn run(arguments: Backfill, config: &Config) -> anyhow::Result<
     } else if summaries.len() > 1 {
         print::line(&total(&summaries))?;
     }
-    Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    let is_whole = summaries.iter().all(|summary| summary.state != State::Failed);
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The summary of a file that was refused: one entry a file, whatever became of it.
+fn failed(path: &Path, why: String, dry_run: bool) -> Summary {
+    let mut summary = Summary::new(String::new(), path.display().to_string(), String::new(), dry_run);
+    summary.state = State::Failed;
+    summary.note = Some(why);
+    summary
 }
 
 fn options(arguments: &Backfill) -> anyhow::Result<ImportOptions> {
@@ -158,7 +167,8 @@ fn bar(name: &str) -> anyhow::Result<ProgressBar> {
 pub(crate) fn text(summary: &Summary) -> String {
     let mut lines = Vec::new();
     let did = if summary.dry_run { "would add" } else { "added" };
-    lines.push(format!("{} ({}, id {})", summary.name, summary.format, summary.id));
+    let format = if summary.format.is_empty() { "empty" } else { &summary.format };
+    lines.push(format!("{} ({format}, id {})", summary.name, summary.id));
     lines.push(format!(
         "  {} records: {did} {} answered by the edge and {} recovered, {} already counted, {} waiting for their event",
         summary.records, summary.added.edge, summary.added.recovered, summary.already_counted, summary.waiting
@@ -171,7 +181,8 @@ pub(crate) fn text(summary: &Summary) -> String {
     }
     let rejected = nonzero(summary.rejected.iter().map(|(reason, n)| (reason.as_str(), *n)));
     if !rejected.is_empty() {
-        lines.push(format!("  rejected (kept in table `rejects`): {rejected}"));
+        let kept = if summary.dry_run { "" } else { " (kept in table `rejects`)" };
+        lines.push(format!("  rejected{kept}: {rejected}"));
     }
     if let (Some(first), Some(last)) = (summary.first, summary.last) {
         let rate = summary.lines as f64 / summary.seconds.max(0.001);
@@ -192,8 +203,9 @@ fn nonzero<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> String {
 
 fn total(summaries: &[Summary]) -> String {
     let sum = |of: fn(&Summary) -> u64| summaries.iter().map(of).sum::<u64>();
+    let did = if summaries.iter().any(|summary| summary.dry_run) { "would be added" } else { "added" };
     format!(
-        "{} files, {} records: {} added, {} already counted, {} waiting, {} ignored, {} rejected",
+        "{} files, {} records: {} {did}, {} already counted, {} waiting, {} ignored, {} rejected",
         summaries.len(),
         sum(|s| s.records),
         sum(|s| s.added.edge + s.added.recovered),

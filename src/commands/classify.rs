@@ -66,7 +66,7 @@ fn labelled(evaluation: &Evaluation, arguments: &Classify) -> anyhow::Result<Exi
             ]
         })
         .collect();
-    print::line(&print::columns(&["category", "total", "found", "missed", "judged as"], &rows))?;
+    print::line(&print::columns(&["category", "total", "as machines", "as people", "classes"], &rows))?;
     let share = |part: u64, total: u64| if total == 0 { 0.0 } else { 100.0 * part as f64 / total as f64 };
     let (human, inapp, machines) = (&evaluation.human, &evaluation.inapp, &evaluation.nonhuman);
     print::line(&format!(

@@ -9,7 +9,7 @@ use redirect::links::{Domains, LinkStore};
 use schemas::{Principal, Scope};
 
 use crate::config::Config;
-use crate::run::{Sources, Tokens};
+use crate::run::{Sources, Tokens, make_folder};
 
 /// The link store, made when there is none.
 ///
@@ -19,8 +19,7 @@ pub(crate) async fn link_store(config: &Config) -> anyhow::Result<LinkStore> {
     let domains = Domains::new(&config.redirect.domains).context("redirect.domains")?;
     if config.links.url.is_empty() {
         let folder = config.data_dir.display().to_string();
-        std::fs::create_dir_all(&config.data_dir)
-            .with_context(|| format!("data_dir = {folder:?}: can't make the data folder"))?;
+        make_folder(&config.data_dir)?;
         return LinkStore::open(&config.link_store(), domains).await.with_context(|| format!("data_dir = {folder:?}"));
     }
     LinkStore::open(&config.link_store(), domains).await.with_context(|| format!("links.url = {:?}", config.links.url))

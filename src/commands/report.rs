@@ -39,25 +39,31 @@ fn parameters(arguments: &Report) -> Vec<(&'static str, String)> {
     .into_iter()
     .flatten()
     .collect();
-    if arguments.start.is_none() && arguments.end.is_none() {
-        pairs.push(("interval_preset", if arguments.interval.is_some() { "24h" } else { "all" }.to_owned()));
-    }
-    // grouping by class or agent is about machines too
-    let about_machines = matches!(arguments.by.as_deref(), Some("class" | "agent"));
     match arguments.class.is_empty() {
-        true if about_machines => pairs.push(("class", "all".to_owned())),
+        true if is_about_machines(arguments) => pairs.push(("class", "all".to_owned())),
         true => {}
         false => pairs.extend(arguments.class.iter().map(|class| ("class", class.clone()))),
     }
     pairs
 }
 
+/// Grouping by class or agent is about machines too.
+fn is_about_machines(arguments: &Report) -> bool {
+    matches!(arguments.by.as_deref(), Some("class" | "agent"))
+}
+
 fn text(report: &Answer, arguments: &Report) -> String {
     let mut lines = Vec::new();
     let counts = &report.totals.counts;
-    let visitors = counts.visitors.map(|visitors| format!(", {visitors} visitors")).unwrap_or_default();
+    let visitors = counts.visitors.map(|visitors| format!(", visitors: {visitors}")).unwrap_or_default();
     let what = arguments.code.as_deref().map_or("all links".to_owned(), |code| format!("/{code}"));
-    lines.push(format!("{what}: {} clicks{visitors}", counts.clicks));
+    let machines: u64 = report.totals.by_class.iter().filter(|(class, _)| *class != "human").map(|(_, n)| n).sum();
+    let who = if arguments.class.is_empty() && !is_about_machines(arguments) {
+        format!("clicks by people: {}{visitors}; requests by machines: {machines}", counts.clicks)
+    } else {
+        format!("clicks: {}{visitors}", counts.clicks)
+    };
+    lines.push(format!("{what}: {who}"));
     let most = report.data.iter().map(|row| row.counts().clicks).max().unwrap_or_default();
     let rows: Vec<Vec<String>> = report
         .data
@@ -75,9 +81,9 @@ fn text(report: &Answer, arguments: &Report) -> String {
         let head = arguments.by.as_deref().or(arguments.interval.as_deref()).unwrap_or_default();
         lines.push(String::new());
         lines.push(print::columns(&[head, "clicks", ""], &rows));
-        if arguments.by.is_some() {
-            lines.push(format!("other {}, unknown {}", report.other.clicks, report.unknown.clicks));
-        }
+    }
+    if arguments.by.is_some() {
+        lines.push(format!("other {}, unknown {}", report.other.clicks, report.unknown.clicks));
     }
     let classes: Vec<String> = report.totals.by_class.iter().map(|(class, n)| format!("{class} {n}")).collect();
     if !classes.is_empty() {

@@ -27,5 +27,8 @@ pub(crate) async fn run(arguments: Sql, config: &Config) -> anyhow::Result<ExitC
             }
         }
     }
+    if format == Format::Json {
+        print::line("")?; // the body of an answer has no newline at its end, a terminal's line does
+    }
     Ok(ExitCode::SUCCESS)
 }

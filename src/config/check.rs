@@ -106,6 +106,9 @@ fn not_built(config: &Config, wrong: &mut Vec<String>) {
             wrong.push(format!("{key} is not part of this version yet; leave it out"));
         }
     }
+    if let Some((scheme, _)) = config.lake.split_once("://").filter(|(scheme, _)| *scheme != "file") {
+        wrong.push(format!("lake: storage {scheme}:// is not part of this version yet; name a folder"));
+    }
     if config.links.url.starts_with("postgres") {
         wrong.push("links.url: PostgreSQL is not part of this version yet; leave it out for SQLite".to_owned());
     }
@@ -139,6 +142,7 @@ mod tests {
         assert!(broken(|c| c.redirect.domains = vec!["a b".into()]).contains("redirect.domains"));
         assert!(broken(|c| c.journal.reserve = c.journal.max_bytes).contains("journal.reserve"));
         assert!(broken(|c| c.stream.backend = Backend::Fluvio).contains("fluvio"));
+        assert!(broken(|c| c.lake = "s3://bucket/lake".into()).contains("s3://"));
         assert!(broken(|c| c.links.url = "postgres://x".into()).contains("PostgreSQL"));
     }
 }

@@ -159,7 +159,10 @@ fn paths_of(value: &impl Serialize) -> BTreeMap<String, serde_json::Value> {
 impl Loaded {
     /// Every key with its effective value and where it came from, in the order of their names.
     pub(crate) fn origins(&self) -> Vec<(String, serde_json::Value, String)> {
-        paths_of(&self.config)
+        let mut effective = self.config.clone();
+        effective.lake = self.config.lake_root();
+        effective.links.url = self.config.link_store();
+        paths_of(&effective)
             .into_iter()
             .map(|(key, value)| {
                 let origin = self.figment.find_metadata(&key).map_or("default".to_owned(), |metadata| {

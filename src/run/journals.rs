@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -118,8 +119,23 @@ pub(crate) fn node_name() -> String {
         .unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// Deletes segments whose frames the lake holds, until `stop`.
-pub(crate) async fn trim(journals: Vec<Journal>, store: LinkStore, stop: CancellationToken) {
+/// What the lake holds of each journal: its first position that isn't there, as last heard.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Committed(Arc<Mutex<HashMap<JournalId, u64>>>);
+
+impl Committed {
+    /// Of one journal; 0 when nothing was heard of it.
+    pub(crate) fn of(&self, id: JournalId) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).copied().unwrap_or_default()
+    }
+
+    fn hear(&self, id: JournalId, committed: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, committed);
+    }
+}
+
+/// Deletes segments whose frames the lake holds, until `stop`; what is heard of that goes into `heard`.
+pub(crate) async fn trim(journals: Vec<Journal>, store: LinkStore, heard: Committed, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(TRIM_EVERY);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let registered = match store.journals().await {
@@ -132,6 +148,7 @@ pub(crate) async fn trim(journals: Vec<Journal>, store: LinkStore, stop: Cancell
         for journal in &journals {
             let Some(known) = registered.iter().find(|known| known.id == journal.id()) else { continue };
             let (journal, committed) = (journal.clone(), known.committed);
+            heard.hear(known.id, committed);
             // deleting files blocks
             if let Err(error) = tokio::task::spawn_blocking(move || journal.trim(committed)).await {
                 tracing::error!(%error, "trimming ended early");

@@ -2,6 +2,7 @@
 //! beside it, is refused.
 
 use std::fs::{File, OpenOptions};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -11,13 +12,24 @@ use fs4::fs_std::FileExt;
 #[derive(Debug)]
 pub(crate) struct FolderLocks(#[expect(dead_code, reason = "held for its effect")] Vec<File>);
 
+/// Makes the data folder, for its owner's eyes only: journals hold full addresses until the lake holds the clicks.
+///
+/// # Errors
+/// When it can't be made.
+pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.with_context(|| format!("data_dir = {:?}: can't make the data folder", folder.display().to_string()))
+}
+
 /// Takes the locks of `roles` in `folder`.
 ///
 /// # Errors
 /// When the folder can't be written, or another process holds one of them.
 pub(crate) fn take(folder: &Path, roles: &[&str]) -> anyhow::Result<FolderLocks> {
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("data_dir = {:?}: can't make the data folder", folder.display().to_string()))?;
+    make_folder(folder)?;
     let mut held = Vec::new();
     for role in roles {
         let path = folder.join(format!("{role}.lock"));

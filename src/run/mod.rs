@@ -11,6 +11,7 @@ mod access;
 mod journals;
 mod lock;
 mod logging;
+mod metrics;
 mod node;
 mod ops;
 mod process;
@@ -22,6 +23,7 @@ mod tasks;
 
 pub(crate) use access::Tokens;
 pub(crate) use journals::ids_in;
+pub(crate) use lock::make_folder;
 pub(crate) use process::{enricher, settle_config, waits};
 pub(crate) use redirect::id_mode;
 pub(crate) use status::Sources;

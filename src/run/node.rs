@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use ingest::journal::Journal;
-use ingest::ports::Registry as _;
+use ingest::ports::{JournalState, Registry as _};
 use prometheus_client::registry::Registry;
 use query::{QueryConfig, QueryService};
 use redirect::links::{LinkError, LinkStore, NewLink};
@@ -18,6 +18,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Tokens;
+use super::journals::Committed;
+use super::metrics::JournalMetrics;
 use super::ops::Ops;
 use super::process::Process;
 use super::redirect::Redirect;
@@ -76,7 +78,9 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
         listener.register(&mut metrics);
         let redirect = Redirect::open(&config, &store, listener).await?;
         address = redirect.address();
-        own = redirect.start(store.clone(), &mut front, &mut back).all();
+        let committed = Committed::default();
+        own = redirect.start(store.clone(), committed.clone(), &mut front, &mut back).all();
+        metrics.register_collector(Box::new(JournalMetrics { journals: own.clone(), committed }));
     }
     if roles.process {
         Process::start(&config, &store, &lake, &own, &mut metrics, &mut back).await?;
@@ -109,8 +113,11 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
     };
     ops.set_ready(false);
     let stopped = front.drain(DRAIN).await;
-    if failed.is_none() && roles.redirect && roles.process {
-        land(&store, &own).await;
+    if failed.is_none() && roles.redirect {
+        seal(&own).await;
+        if roles.process {
+            land(&store, &own).await;
+        }
     }
     let ended = back.drain(DRAIN).await;
     health.cancel();
@@ -130,17 +137,28 @@ async fn serve(socket: TcpListener, router: axum::Router, stop: CancellationToke
     Ok(axum::serve(socket, service).with_graceful_shutdown(stop.cancelled_owned()).await?)
 }
 
+/// Nothing more will be written: the journals end here, so that they can be closed when the lake holds them whole and
+/// hold nothing back while no redirect runs.
+async fn seal(own: &[Journal]) {
+    for journal in own {
+        let journal = journal.clone();
+        match tokio::task::spawn_blocking(move || journal.seal()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "a journal can't be sealed; the next start goes on with it"),
+            Err(error) => tracing::error!(%error, "sealing ended early"),
+        }
+    }
+}
+
 /// Waits until the lake holds all that the journals hold, so that a clean stop leaves nothing to replay.
 async fn land(store: &LinkStore, own: &[Journal]) {
     let begin = Instant::now();
     while begin.elapsed() < DRAIN {
         let registered = store.journals().await.unwrap_or_default();
-        let landed = own.iter().all(|journal| {
-            let end = journal.stats().end;
-            // the marks of the last syncs may follow; clicks may not be left
-            registered.iter().any(|known| known.id == journal.id() && known.committed + 2 >= end)
-        });
-        if landed {
+        let is_open = |journal: &Journal| {
+            registered.iter().any(|known| known.id == journal.id() && known.state == JournalState::Open)
+        };
+        if !own.iter().any(is_open) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -5,7 +5,7 @@ use http::HeaderName;
 use redirect::links::{Domains, LinkStore};
 use redirect::listener::{Edge as EdgeRules, Listener, ListenerConfig, ListenerMetrics, Ttls};
 
-use super::journals::{NodeJournals, trim};
+use super::journals::{Committed, NodeJournals, trim};
 use super::tasks::Tasks;
 use crate::config::{Config, Edge, IdMode};
 
@@ -39,7 +39,13 @@ impl Redirect {
     }
 
     /// Starts answering. `front` is stopped before `back`, which syncs what the front has written.
-    pub(crate) fn start(self, store: LinkStore, front: &mut Tasks, back: &mut Tasks) -> NodeJournals {
+    pub(crate) fn start(
+        self,
+        store: LinkStore,
+        committed: Committed,
+        front: &mut Tasks,
+        back: &mut Tasks,
+    ) -> NodeJournals {
         let stop = front.stop_token();
         let listener = self.listener;
         front.spawn("redirect listener", async move { Ok(listener.run(stop).await?) });
@@ -51,7 +57,7 @@ impl Redirect {
         });
         let (stop, all) = (back.stop_token(), self.node.all());
         back.spawn("journal trim", async move {
-            trim(all, store, stop).await;
+            trim(all, store, committed, stop).await;
             Ok(())
         });
         self.node
