@@ -162,8 +162,8 @@ fn table<'a>(rows: impl Iterator<Item = (&'a str, u64)>, whole: u64) -> String {
 }
 
 fn freshness(meta: &Meta) -> String {
-    let instant =
-        |instant: Option<UtcMicros>| instant.map_or_else(|| "not known".to_owned(), |i| escape(&i.to_string()));
+    let text = |instant: UtcMicros| instant.to_datetime().format("%F %T UTC").to_string();
+    let instant = |instant: Option<UtcMicros>| instant.map_or_else(|| "not known".to_owned(), text);
     let exact = if meta.sampled {
         format!("Estimated from a sample (at least {:.1} % kept).", meta.lowest_rate * 100.0)
     } else {
@@ -174,11 +174,10 @@ fn freshness(meta: &Meta) -> String {
         gaps => format!(r#" <b class="warn">Clicks are known to be missing in {gaps} times of this span.</b>"#),
     };
     format!(
-        r#"<footer>As of {}. Complete through {}. Final through {}. {exact}{gaps} {}.</footer>"#,
-        escape(&meta.as_of.to_string()),
+        r#"<footer>As of {}. Complete through {}. Final through {}. {exact}{gaps} A click is a redirect served, not an arrival at the destination.</footer>"#,
+        text(meta.as_of),
         instant(meta.complete_through),
         instant(meta.final_through),
-        escape(meta.note),
     )
 }
 
