@@ -1,13 +1,16 @@
 //! One attempt at a group commit: look, judge, side tables, rows, commit, look again.
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 use std::time::Instant;
 
+use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
 use schemas::tables::Table;
 use schemas::{ClickBuilder, ClickId, JournalId, UtcMicros};
 
 use super::committer::Committer;
-use super::decode::Clicked;
+use super::decode::{Batch, Clicked};
 use super::judge::{Fate, Judge, Lateness, questions};
 use super::retire;
 use super::side::{Unread, unfit};
@@ -21,7 +24,9 @@ const ATTEMPTS: u32 = 5;
 /// A group, judged.
 #[derive(Default)]
 struct Plan {
-    rows: ClickBuilder,
+    /// The batches of the group, and which of whose clicks become rows.
+    batches: Vec<Arc<Batch>>,
+    picks: Vec<(u32, u32)>,
     counts: Landed,
     /// Of each partition in the group, the ids that it judges.
     tried: Vec<(usize, Tried)>,
@@ -83,7 +88,7 @@ impl Committer {
         self.side.refused(&unread).await?;
         self.side.late(&late).await?;
 
-        let rows = plan.rows.finish().map_err(|e| unfit(Table::Clicks, e))?;
+        let rows = build_rows(std::mem::take(&mut plan.batches), std::mem::take(&mut plan.picks)).await?;
         plan.change.add = clicks.write(&rows).await.map_err(CommitError::Failed)?;
         let paths: Vec<String> = plan.change.add.iter().map(|file| file.path().to_owned()).collect();
         for (number, tried) in plan.tried.drain(..) {
@@ -94,6 +99,7 @@ impl Committer {
         let landed = clicks.commit(std::mem::take(&mut plan.change)).await;
         if landed.is_ok() {
             self.known.wrote(paths);
+            self.side.landed();
             self.metrics.note_landed(&plan.counts, started.elapsed().as_secs_f64());
         }
         // Whatever the answer was, the handle shows what is known now: that decides.
@@ -108,21 +114,25 @@ impl Plan {
         let mut late = Vec::new();
         for (number, slot) in group {
             let mut seen: Vec<(ClickId, UtcMicros)> = Vec::new();
-            for one in clicks_of(slot) {
-                let click = &one.click;
-                match judge.judge(one) {
-                    Fate::Late => {
-                        late.push(one);
-                        self.counts.late += 1;
-                        continue;
+            for (batch, _) in &slot.buffer {
+                let number = self.batches.len() as u32;
+                self.batches.push(Arc::clone(batch));
+                for (one, row) in batch.clicks.iter().zip(0u32..) {
+                    let click = &one.click;
+                    match judge.judge(one) {
+                        Fate::Late => {
+                            late.push(one);
+                            self.counts.late += 1;
+                            continue;
+                        }
+                        Fate::Duplicate => self.counts.duplicates += 1,
+                        Fate::Row => {
+                            self.picks.push((number, row));
+                            *self.counts.rows.entry((click.source, click.verdict.class)).or_default() += 1;
+                        }
                     }
-                    Fate::Duplicate => self.counts.duplicates += 1,
-                    Fate::Row => {
-                        self.rows.push(click);
-                        *self.counts.rows.entry((click.source, click.verdict.class)).or_default() += 1;
-                    }
+                    seen.push((click.click_id, click.event_time));
                 }
-                seen.push((click.click_id, click.event_time));
             }
             let end = slot.buffered_to() as i64;
             self.change.txns.push((slot.app_id.clone(), end));
@@ -131,6 +141,19 @@ impl Plan {
         }
         late
     }
+}
+
+/// The rows picked, built where that may take its time.
+async fn build_rows(batches: Vec<Arc<Batch>>, picks: Vec<(u32, u32)>) -> Result<RecordBatch, CommitError> {
+    let built = tokio::task::spawn_blocking(move || {
+        let mut rows = ClickBuilder::new();
+        for (batch, row) in picks {
+            rows.push(&batches[batch as usize].clicks[row as usize].click);
+        }
+        rows.finish()
+    });
+    let built = built.await.unwrap_or_else(|panic| Err(ArrowError::ExternalError(Box::new(panic))));
+    built.map_err(|e| unfit(Table::Clicks, e))
 }
 
 fn clicks_of(slot: &Slot) -> impl Iterator<Item = &Clicked> {

@@ -8,10 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::AsArray as _;
+use futures::{StreamExt as _, TryStreamExt as _};
 use schemas::{ClickId, UtcMicros};
 
 use super::window::Window;
 use crate::lake::{DataFile, LakeError, TableHandle};
+
+/// Files read at once: after a start there may be many small ones.
+const READS: usize = 8;
 
 /// The ids of files, as far as they have been needed.
 #[derive(Debug)]
@@ -39,19 +43,35 @@ impl KnownIds {
         window: &Window,
         questions: &[(ClickId, UtcMicros)],
     ) -> Result<HashSet<ClickId>, LakeError> {
-        let mut found = HashSet::new();
         let times = questions.iter().map(|(_, time)| *time);
         let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
-            self.forget();
-            return Ok(found);
+            self.read = HashMap::new();
+            return Ok(HashSet::new());
         };
         let (from, to) = (first.minus(self.max_skew), last.plus(self.max_skew));
         let files: Vec<Arc<DataFile>> =
             clicks.files_between(from, to).filter(|file| !self.is_remembered(file, window)).cloned().collect();
         self.keep_only(&files, clicks);
-        for file in &files {
-            let ids = self.ids_of(clicks, file).await?;
+
+        let mut found = HashSet::new();
+        let mut held: usize = self.read.values().map(|ids| ids.len() * 16).sum();
+        let known = files.iter().map(|file| (Arc::clone(file), self.read.get(&file.path).cloned()));
+        let known: Vec<_> = known.collect();
+        let mut reading = futures::stream::iter(known)
+            .map(|(file, ids)| async move {
+                let ids = match ids {
+                    Some(ids) => ids,
+                    None => Arc::new(ids_of(clicks, &file).await?),
+                };
+                Ok::<_, LakeError>((file, ids))
+            })
+            .buffer_unordered(READS);
+        while let Some((file, ids)) = reading.try_next().await? {
             found.extend(questions.iter().map(|(id, _)| *id).filter(|id| ids.binary_search(&id.as_u128()).is_ok()));
+            if held + ids.len() * 16 <= self.max_bytes && !self.read.contains_key(&file.path) {
+                held += ids.len() * 16;
+                self.read.insert(file.path.clone(), ids);
+            }
         }
         Ok(found)
     }
@@ -69,26 +89,24 @@ impl KnownIds {
             self.own.retain(|path| live.contains(path.as_str()));
         }
     }
+}
 
-    fn forget(&mut self) {
-        self.read = HashMap::new();
-    }
-
-    async fn ids_of(&mut self, clicks: &TableHandle, file: &DataFile) -> Result<Arc<Vec<u128>>, LakeError> {
-        if let Some(ids) = self.read.get(&file.path) {
-            return Ok(Arc::clone(ids));
-        }
-        let mut ids = Vec::with_capacity(file.rows as usize);
-        for batch in clicks.read(file, &["click_id"]).await? {
+/// All ids of a file, sorted.
+async fn ids_of(clicks: &TableHandle, file: &DataFile) -> Result<Vec<u128>, LakeError> {
+    let batches = clicks.read(file, &["click_id"]).await?;
+    let rows = file.rows as usize;
+    let sorted = tokio::task::spawn_blocking(move || {
+        let mut ids = Vec::with_capacity(rows);
+        for batch in batches {
             let column = batch.column(0).as_binary::<i32>();
             ids.extend(column.iter().flatten().filter_map(|id| Some(u128::from_be_bytes(id.try_into().ok()?))));
         }
         ids.sort_unstable();
-        let ids = Arc::new(ids);
-        let held: usize = self.read.values().map(|ids| ids.len() * 16).sum();
-        if held + ids.len() * 16 <= self.max_bytes {
-            self.read.insert(file.path.clone(), Arc::clone(&ids));
-        }
-        Ok(ids)
-    }
+        ids
+    });
+    sorted.await.map_err(|e| LakeError::Rows {
+        table: clicks.table(),
+        doing: "sorting ids",
+        source: parquet::errors::ParquetError::External(Box::new(e)),
+    })
 }

@@ -1,12 +1,13 @@
 //! The side tables of a commit, written before it: late events, and records that can't be read.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
 use schemas::tables::Table;
-use schemas::{ClickBuilder, UtcMicros};
+use schemas::{ClickBuilder, ClickId, UtcMicros};
 
 use super::decode::{Clicked, Refused};
 use crate::lake::{Change, CommitError, Lake, LakeError, TableHandle};
@@ -31,23 +32,35 @@ pub(super) struct SideTables {
     lake: Lake,
     arrivals: Option<TableHandle>,
     rejects: Option<TableHandle>,
+    /// Late events that this process has brought into `arrivals` for a commit that has not landed yet.
+    brought: HashSet<(ClickId, UtcMicros)>,
 }
 
 impl SideTables {
     pub(super) fn new(lake: Lake) -> Self {
-        Self { lake, arrivals: None, rejects: None }
+        Self { lake, arrivals: None, rejects: None, brought: HashSet::new() }
     }
 
-    /// Writes late events. Written again by a replay, and never skipped: the settler's union by id makes repeats
-    /// harmless, while what another attempt has judged late need not be what this one does.
+    /// Writes late events. Written again by a replay, and never skipped by any stored position: the settler's union by
+    /// id makes repeats harmless, while what another attempt has judged late need not be what this one does. Only what
+    /// this very process knows to have landed is left out when a commit is tried again.
     pub(super) async fn late(&mut self, late: &[&Clicked]) -> Result<(), CommitError> {
+        let key = |one: &&Clicked| (one.click.click_id, one.click.event_time);
+        let late: Vec<&Clicked> = late.iter().copied().filter(|one| !self.brought.contains(&key(one))).collect();
         if late.is_empty() {
             return Ok(());
         }
-        let rows = arrivals_rows(late, UtcMicros::now()).map_err(|e| unfit(Table::Arrivals, e))?;
+        let rows = arrivals_rows(&late, UtcMicros::now()).map_err(|e| unfit(Table::Arrivals, e))?;
         let table = opened(&mut self.arrivals, &self.lake, Table::Arrivals).await?;
         let add = table.write(&rows).await.map_err(CommitError::Failed)?;
-        table.commit(Change { add, ..Change::default() }).await.map(drop)
+        table.commit(Change { add, ..Change::default() }).await?;
+        self.brought.extend(late.iter().map(key));
+        Ok(())
+    }
+
+    /// The commit that the side tables were written for has landed.
+    pub(super) fn landed(&mut self) {
+        self.brought = HashSet::new();
     }
 
     /// Writes records that can't be read, with the positions in the same commit; what is there already is skipped.

@@ -47,7 +47,7 @@ pub(super) struct Slot {
     /// What the lake is expected to hold.
     pub(super) expected: Option<i64>,
     pub(super) tried: Option<Tried>,
-    pub(super) buffer: VecDeque<(Batch, OwnedSemaphorePermit)>,
+    pub(super) buffer: VecDeque<(Arc<Batch>, OwnedSemaphorePermit)>,
     /// The last mark of each journal that has landed.
     pub(super) marks: Vec<(JournalId, UtcMicros)>,
     /// First position after the partition's last record, as last heard.
@@ -104,7 +104,7 @@ impl Slot {
         }
         self.end = self.end.max(end);
         self.failing = None;
-        self.buffer.push_back((batch, permit));
+        self.buffer.push_back((Arc::new(batch), permit));
         true
     }
 
@@ -122,7 +122,7 @@ impl Slot {
         };
         while self.buffer.front().is_some_and(|(batch, _)| batch.to <= position(stored)) {
             if let Some((batch, _)) = self.buffer.pop_front() {
-                for (journal, time) in batch.marks {
+                for &(journal, time) in &batch.marks {
                     note_mark(&mut self.marks, journal, time);
                 }
             }
@@ -153,6 +153,7 @@ fn position(stored: Option<i64>) -> u64 {
 mod tests {
     use super::*;
     use crate::hot::testing::clicked_batch;
+    use proptest::prelude::*;
     use tokio::sync::Semaphore;
 
     fn permit() -> OwnedSemaphorePermit {
@@ -204,5 +205,74 @@ mod tests {
         slot.tried = tried(2);
         slot.compare(Some(2));
         assert!(slot.is_finished());
+    }
+
+    /// What may happen to a partition between the committer and the lake.
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        /// The reader hands over this many records.
+        Read(u64),
+        /// A commit of all that is buffered is tried; it lands, or not, and the answer is seen, or not.
+        Try { lands: bool, seen: bool },
+        /// Another owner takes it this much further.
+        Other(u64),
+        /// The lake is looked at.
+        Look,
+    }
+
+    fn events() -> impl Strategy<Value = Vec<Event>> {
+        let one = prop_oneof![
+            (1u64..5).prop_map(Event::Read),
+            (any::<bool>(), any::<bool>()).prop_map(|(lands, seen)| Event::Try { lands, seen }),
+            (1u64..5).prop_map(Event::Other),
+            Just(Event::Look),
+        ];
+        proptest::collection::vec(one, 1..60)
+    }
+
+    proptest! {
+        /// The position is always one that the lake has held, records are taken in without a hole or a repeat behind it,
+        /// and a look at the lake leaves nothing to wonder about.
+        #[test]
+        fn positions_follow_the_lake(events in events()) {
+            let (mut slot, mut seats) = Slot::new("p", None);
+            let mut lake: Option<i64> = None;
+            let mut next = 0u64;
+            for event in events {
+                if seats.has_changed().unwrap() {
+                    next = seats.borrow_and_update().from;
+                }
+                match event {
+                    Event::Read(records) => {
+                        prop_assert!(slot.take(clicked_batch(next, next + records), permit(), 1_000));
+                        next += records;
+                    }
+                    Event::Try { lands, seen } => {
+                        slot.compare(lake);
+                        if slot.buffer.is_empty() {
+                            continue;
+                        }
+                        let end = slot.buffered_to() as i64;
+                        slot.tried = tried(end);
+                        if lands {
+                            lake = Some(end);
+                        }
+                        if seen {
+                            slot.compare(lake);
+                        }
+                    }
+                    Event::Other(records) => lake = Some(lake.unwrap_or(0) + records as i64),
+                    Event::Look => {
+                        slot.compare(lake);
+                        prop_assert_eq!(slot.expected, lake);
+                    }
+                }
+                let mut at = slot.position();
+                for (batch, _) in &slot.buffer {
+                    prop_assert_eq!(batch.from, at);
+                    at = batch.to;
+                }
+            }
+        }
     }
 }

@@ -30,6 +30,8 @@ mod maintain;
 mod place;
 mod read;
 mod replay;
+#[cfg(test)]
+mod sim;
 mod stats;
 mod table;
 #[cfg(any(test, feature = "testing"))]

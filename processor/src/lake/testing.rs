@@ -111,14 +111,15 @@ impl FaultStore {
         self.armed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The fault that is due for a put to `location`.
+    /// The fault that is due for a put to `location`. Of several, the one armed first; the next takes the next put.
     fn due(&self, location: &Path) -> Option<Fault> {
         let mut armed = self.faults();
-        for one in armed.iter_mut().filter(|one| location.as_ref().contains(&one.pattern)) {
+        let matches = |one: &Armed| location.as_ref().contains(&one.pattern);
+        let due = armed.iter().position(|one| matches(one) && one.left == 1);
+        for one in armed.iter_mut().filter(|one| matches(one) && one.left > 1) {
             one.left -= 1;
         }
-        let at = armed.iter().position(|one| one.left == 0)?;
-        Some(armed.remove(at).fault)
+        due.map(|at| armed.remove(at).fault)
     }
 
     fn check(&self) -> Result<()> {

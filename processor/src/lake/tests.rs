@@ -7,55 +7,22 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::TimestampMicrosecondType;
 use deltalake::DeltaTable;
 use object_store::memory::InMemory;
-use schemas::click::{AgentInfo, Click, Utm, Verdict};
 use schemas::tables::Table;
 use schemas::time::{DAY, HOUR, SECOND};
-use schemas::{Class, ClickBuilder, ClickId, Device, Method, Source, UtcMicros};
+use schemas::{Click, ClickBuilder, UtcMicros};
 use url::Url;
 
 use super::testing::{Fault, FaultStore, Gate};
 use super::*;
 
 /// 2026-03-14T10:00:00Z
-const TEN: i64 = 20_526 * DAY + 10 * HOUR;
+pub(super) const TEN: i64 = 20_526 * DAY + 10 * HOUR;
 
-pub(crate) fn click(id: u128, time: i64, code: &str) -> Click {
-    Click {
-        click_id: ClickId::from(id),
-        event_time: UtcMicros(time),
-        ingest_time: UtcMicros(time + SECOND),
-        workspace: "default".into(),
-        link_id: None,
-        domain: "go.example.com".into(),
-        code: code.into(),
-        revision: Some(1),
-        destination: Some("https://example.com/".into()),
-        source: Source::Origin,
-        verdict: Verdict { class: Class::Human, agent: None, reason: "browser".into(), rules_version: 1 },
-        method: Some(Method::Get),
-        status: 302,
-        country: None,
-        region: None,
-        city: None,
-        agent_info: Arc::new(AgentInfo {
-            device: Device::Desktop,
-            browser: Some("Firefox".into()),
-            browser_version: None,
-            os: None,
-            os_version: None,
-        }),
-        import_id: None,
-        referrer: None,
-        utm: Utm::default(),
-        language: None,
-        user_agent: Some("Mozilla/5.0".into()),
-        client_net: Some("203.0.113.0/24".into()),
-        visitor: Some(7),
-        weight: 1.0,
-    }
+pub(super) fn click(id: u128, time: i64, code: &str) -> Click {
+    Click { code: code.into(), ..crate::hot::testing::click(id, time) }
 }
 
-fn rows(clicks: &[Click]) -> RecordBatch {
+pub(super) fn rows(clicks: &[Click]) -> RecordBatch {
     let mut builder = ClickBuilder::new();
     clicks.iter().for_each(|click| builder.push(click));
     builder.finish().unwrap()
@@ -83,7 +50,7 @@ async fn append(handle: &mut TableHandle, clicks: &[Click], txns: Vec<(String, i
     handle.commit(Change { add, txns, ..Change::default() }).await.unwrap()
 }
 
-async fn ids(handle: &TableHandle) -> Vec<u128> {
+pub(super) async fn ids(handle: &TableHandle) -> Vec<u128> {
     let mut ids = Vec::new();
     for file in handle.files() {
         for batch in handle.read(file, &["click_id"]).await.unwrap() {
@@ -96,7 +63,7 @@ async fn ids(handle: &TableHandle) -> Vec<u128> {
 }
 
 /// What crate `deltalake` makes of the same table must be what the handle shows.
-async fn same_as_the_library(handle: &TableHandle) {
+pub(super) async fn same_as_the_library(handle: &TableHandle) {
     let log = handle.lake().log_store(handle.table()).unwrap();
     let mut table = DeltaTable::new(Arc::clone(&log));
     table.load().await.unwrap();

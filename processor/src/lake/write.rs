@@ -1,6 +1,8 @@
 //! Writing data files: rows sorted and split, Parquet made in memory, put, and described for the log.
 
-use arrow::array::{AsArray, RecordBatch, UInt32Array};
+use std::collections::HashMap;
+
+use arrow::array::{Array as _, AsArray as _, RecordBatch, StringArray, UInt32Array};
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::TimestampMicrosecondType;
 use bytes::Bytes;
@@ -117,12 +119,12 @@ fn encode(table: Table, rows: &[RecordBatch], span: Span) -> Result<Vec<Encoded>
         return Ok(Vec::new());
     }
     if table != Table::Clicks {
-        return Ok(vec![encode_one(table, &rows, None)?]);
+        return Ok(vec![encode_one(table, &rows, None, span)?]);
     }
     let mut files = Vec::new();
     for part in split(&rows, span)? {
         let day = event_times(&part)?.values().first().map(|&time| UtcMicros(time).day());
-        files.push(encode_one(table, &part, day)?);
+        files.push(encode_one(table, &part, day, span)?);
     }
     Ok(files)
 }
@@ -134,29 +136,18 @@ fn event_times(rows: &RecordBatch) -> Result<&arrow::array::PrimitiveArray<Times
 
 /// The rows of each hour or day, each part sorted by (workspace, code, event_time).
 fn split(rows: &RecordBatch, span: Span) -> Result<Vec<RecordBatch>, ParquetError> {
-    let text = |name: &str| {
-        let column = rows.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
-        column.ok_or_else(|| ParquetError::General(format!("rows of clicks lack their {name}")))
+    let times = event_times(rows)?;
+    let links = ranks(text(rows, "workspace")?, text(rows, "code")?);
+    let period = |time: i64| match span {
+        Span::Hour => UtcMicros(time).hour(),
+        Span::Day => i64::from(UtcMicros(time).day()),
     };
-    let (times, workspaces, codes) = (event_times(rows)?, text("workspace")?, text("code")?);
-    let period = |row: u32| {
-        let time = UtcMicros(times.value(row as usize));
-        match span {
-            Span::Hour => time.hour(),
-            Span::Day => i64::from(time.day()),
-        }
-    };
-    let mut order: Vec<u32> = (0..rows.num_rows() as u32).collect();
-    order.sort_by(|&a, &b| {
-        let (x, y) = (a as usize, b as usize);
-        period(a)
-            .cmp(&period(b))
-            .then_with(|| workspaces.value(x).cmp(workspaces.value(y)))
-            .then_with(|| codes.value(x).cmp(codes.value(y)))
-            .then_with(|| times.value(x).cmp(&times.value(y)))
-    });
-    let lengths: Vec<usize> = order.chunk_by(|&a, &b| period(a) == period(b)).map(<[u32]>::len).collect();
-    let sorted = take_record_batch(rows, &UInt32Array::from(order))?;
+    let keys = times.values().iter().zip(links).zip(0u32..);
+    let mut order: Vec<(i64, u32, i64, u32)> =
+        keys.map(|((&time, link), row)| (period(time), link, time, row)).collect();
+    order.sort_unstable();
+    let lengths: Vec<usize> = order.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).collect();
+    let sorted = take_record_batch(rows, &UInt32Array::from_iter_values(order.iter().map(|key| key.3)))?;
     let mut at = 0;
     Ok(lengths
         .into_iter()
@@ -168,9 +159,32 @@ fn split(rows: &RecordBatch, span: Span) -> Result<Vec<RecordBatch>, ParquetErro
         .collect())
 }
 
-fn encode_one(table: Table, rows: &RecordBatch, date: Option<i32>) -> Result<Encoded, ParquetError> {
+fn text<'a>(rows: &'a RecordBatch, name: &str) -> Result<&'a StringArray, ParquetError> {
+    let column = rows.column_by_name(name).and_then(|column| column.as_string_opt());
+    column.ok_or_else(|| ParquetError::General(format!("rows of clicks lack their {name}")))
+}
+
+/// Each row's place in the order of (workspace, code): links are few, so numbers are compared instead of texts.
+fn ranks(workspaces: &StringArray, codes: &StringArray) -> Vec<u32> {
+    let mut numbers: HashMap<(&str, &str), u32> = HashMap::new();
+    let mut of_rows: Vec<u32> = Vec::with_capacity(codes.len());
+    for row in 0..codes.len() {
+        let next = numbers.len() as u32;
+        of_rows.push(*numbers.entry((workspaces.value(row), codes.value(row))).or_insert(next));
+    }
+    let mut links: Vec<((&str, &str), u32)> = numbers.into_iter().collect();
+    links.sort_unstable();
+    let mut ranks = vec![0u32; links.len()];
+    for (rank, (_, number)) in (0u32..).zip(links) {
+        ranks[number as usize] = rank;
+    }
+    of_rows.iter_mut().for_each(|number| *number = ranks[*number as usize]);
+    of_rows
+}
+
+fn encode_one(table: Table, rows: &RecordBatch, date: Option<i32>, span: Span) -> Result<Encoded, ParquetError> {
     let mut bytes = Vec::with_capacity(rows.num_rows() * 48 + 4_096);
-    let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), Some(properties(table, rows)?))?;
+    let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), Some(properties(table, rows, span)?))?;
     writer.write(rows)?;
     writer.close()?;
     let stats = stats::of_batch(rows, table.stats_columns());
@@ -178,11 +192,13 @@ fn encode_one(table: Table, rows: &RecordBatch, date: Option<i32>) -> Result<Enc
     Ok(Encoded { bytes: bytes.into(), date, stats, rows: rows.num_rows() as u64 })
 }
 
-fn properties(table: Table, rows: &RecordBatch) -> Result<WriterProperties, ParquetError> {
+fn properties(table: Table, rows: &RecordBatch, span: Span) -> Result<WriterProperties, ParquetError> {
+    // files of an hour are soon rewritten; a day's stays
+    let level = if span == Span::Day { 3 } else { 1 };
     let id = ColumnPath::from("click_id");
     let mut properties = WriterProperties::builder()
         .set_created_by(super::commit::ENGINE.to_owned())
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(level)?))
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_statistics_enabled(EnabledStatistics::Page);
