@@ -36,6 +36,13 @@ pub struct TableLabels {
     table: &'static str,
 }
 
+/// Lines of edge logs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct LineLabels {
+    format: String,
+    result: &'static str,
+}
+
 /// A partition of the stream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct PartitionLabels {
@@ -47,6 +54,7 @@ pub struct PartitionLabels {
 pub struct Metrics {
     clicks_committed: Family<RowLabels, Counter>,
     duplicates: Family<PathLabels, Counter>,
+    edge_log_lines: Family<LineLabels, Counter>,
     late: Counter,
     rejected: Counter,
     commit_seconds: Histogram,
@@ -59,6 +67,7 @@ impl Default for Metrics {
         Self {
             clicks_committed: Family::default(),
             duplicates: Family::default(),
+            edge_log_lines: Family::default(),
             late: Counter::default(),
             rejected: Counter::default(),
             commit_seconds: Histogram::new(COMMIT_SECONDS),
@@ -74,6 +83,8 @@ impl Metrics {
         let name = |name: &str| format!("highwater_{name}");
         registry.register(name("clicks_committed"), "Rows added to clicks", self.clicks_committed.clone());
         registry.register(name("duplicates"), "Records of a click that was there already", self.duplicates.clone());
+        let lines = self.edge_log_lines.clone();
+        registry.register(name("edge_log_lines"), "Records of edge logs, by what became of them", lines);
         registry.register(name("late_events"), "Events that went to arrivals", self.late.clone());
         registry.register(name("rejected_records"), "Stream records that are no events", self.rejected.clone());
         registry.register(name("commit_seconds"), "Time of a group commit", self.commit_seconds.clone());
@@ -94,6 +105,14 @@ impl Metrics {
     /// Counts records that `path` (`hot`, `settle`, `import`) found to be known already.
     pub fn note_duplicates(&self, path: &'static str, records: u64) {
         self.duplicates.get_or_create(&PathLabels { path }).inc_by(records);
+    }
+
+    /// Counts records of edge logs of one format, by what became of them.
+    pub fn note_lines(&self, format: &str, result: &'static str, lines: u64) {
+        if lines > 0 {
+            let labels = LineLabels { format: format.to_owned(), result };
+            self.edge_log_lines.get_or_create(&labels).inc_by(lines);
+        }
     }
 
     /// Counts what a commit of the hot path has done.
@@ -162,12 +181,15 @@ mod tests {
         metrics.note_landed(&landed, 0.02);
         let status = PartitionStatus { name: "p".into(), next: 3, end: 8, failing: None };
         metrics.note_lag(&[status], 1.5);
+        metrics.note_lines("nginx-json", "added", 7);
+        metrics.note_lines("nginx-json", "waiting", 0);
         lake.note_files(Table::Clicks, 4);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
             "highwater_clicks_committed_total{source=\"origin\",class=\"human\"} 3",
             "highwater_duplicates_total{path=\"hot\"} 2",
+            "highwater_edge_log_lines_total{format=\"nginx-json\",result=\"added\"} 7",
             "highwater_commit_seconds_count 1",
             "highwater_stream_lag_records{partition=\"p\"} 5",
             "highwater_stream_lag_seconds 1.5",

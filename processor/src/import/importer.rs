@@ -27,6 +27,7 @@ use super::summary::{State, Summary};
 use super::worker::{Rules, Worker};
 use crate::enrich::Enricher;
 use crate::lake::Lake;
+use crate::metrics::Metrics;
 use crate::settle::ids::Spans;
 use crate::settle::{SettleConfig, Settler};
 
@@ -50,6 +51,7 @@ pub struct Progress {
 #[derive(Clone, Debug)]
 pub struct Importer {
     shared: Arc<Shared>,
+    metrics: Metrics,
 }
 
 #[derive(Debug)]
@@ -82,7 +84,14 @@ impl Importer {
         config: ImportConfig,
     ) -> Self {
         let idle = Mutex::new(Vec::new());
-        Self { shared: Arc::new(Shared { lake, directory, keys, registry, enricher, config, idle }) }
+        let shared = Arc::new(Shared { lake, directory, keys, registry, enricher, config, idle });
+        Self { shared, metrics: Metrics::default() }
+    }
+
+    /// Counts into `metrics`.
+    #[must_use]
+    pub fn with_metrics(self, metrics: Metrics) -> Self {
+        Self { metrics, ..self }
     }
 
     /// Takes a file in, settles what can be settled, and says what became of its lines. `progress` is called after
@@ -97,12 +106,12 @@ impl Importer {
         progress: impl FnMut(Progress) + Send + 'static,
     ) -> Result<Summary, ImportError> {
         let name = input.name.clone();
-        let (shared, runtime) = (Arc::clone(&self.shared), Handle::current());
+        let (shared, metrics, runtime) = (Arc::clone(&self.shared), self.metrics.clone(), Handle::current());
         let cancel = CancellationToken::new();
         let _stop_when_dropped = cancel.clone().drop_guard();
         // On a thread of its own: deciding on a chunk takes longer than other tasks should wait.
         let done = tokio::task::spawn_blocking(move || {
-            let run = Run { shared, options, cancel, started: Instant::now() };
+            let run = Run { shared, metrics, options, cancel, started: Instant::now() };
             runtime.block_on(run.import(input, progress))
         });
         done.await.unwrap_or_else(|e| Err(Failure::BrokeOff(e.to_string()).of(&name)))
@@ -112,6 +121,7 @@ impl Importer {
 /// One import.
 struct Run {
     shared: Arc<Shared>,
+    metrics: Metrics,
     options: ImportOptions,
     cancel: CancellationToken,
     started: Instant,
@@ -200,6 +210,7 @@ impl Run {
         let lander = Lander {
             settler: &mut tables.settler,
             side: &mut tables.side,
+            metrics: &self.metrics,
             origin,
             txn,
             summary,

@@ -22,7 +22,8 @@ use super::recount::{Held, held};
 use super::side::{self, Origin};
 use super::summary::{State, Summary};
 use crate::lake::{Change, CommitError, Span, TableHandle};
-use crate::settle::desk::{Draft, Landing, TRIES};
+use crate::metrics::Metrics;
+use crate::settle::desk::{Draft, Landing, TRIES, note_added};
 use crate::settle::ids::Spans;
 use crate::settle::{Decision, Fate, Kind, SettleError, Settler};
 
@@ -38,6 +39,7 @@ pub(super) struct SideTables {
 pub(super) struct Lander<'a> {
     pub(super) settler: &'a mut Settler,
     pub(super) side: &'a mut SideTables,
+    pub(super) metrics: &'a Metrics,
     pub(super) origin: Origin,
     /// `file/<hash>`
     pub(super) txn: String,
@@ -114,10 +116,26 @@ impl Lander<'_> {
             }
             if self.land_rows(&chunk, &decision, &mut draft).await? == Landing::Landed {
                 count(&mut self.summary, &chunk, &decision);
+                self.note(&chunk, &decision);
                 return Ok(());
             }
         }
         Err(SettleError::Busy { tries: TRIES }.into())
+    }
+
+    /// Counts a chunk's records for `/metrics`. What comes into `arrivals` is counted when it leaves it.
+    fn note(&self, chunk: &Chunk, decision: &Decision) {
+        let of = |fate: Fate| decision.count(fate) as u64;
+        let (metrics, format) = (self.metrics, self.summary.format.as_str());
+        if decision.all_settled() {
+            metrics.note_duplicates("import", of(Fate::Counted));
+            note_added(metrics, &chunk.rows, &decision.fates);
+        }
+        metrics.note_lines(format, "added", of(Fate::Add));
+        metrics.note_lines(format, "already_counted", of(Fate::Counted) + chunk.tally.counted);
+        metrics.note_lines(format, "waiting", of(Fate::Wait));
+        metrics.note_lines(format, "ignored", chunk.tally.ignored.total());
+        metrics.note_lines(format, "rejected", chunk.tally.rejected.values().sum());
     }
 
     /// The rows, into the table that can take all of them.
@@ -206,6 +224,9 @@ pub(super) fn count(summary: &mut Summary, chunk: &Chunk, decision: &Decision) {
 /// Appends rows together with a transaction, unless it is there already.
 async fn append_once(table: &mut TableHandle, rows: &RecordBatch, txn: &str, value: i64) -> Result<(), Failure> {
     table.refresh().await?;
+    if table.txn(txn).is_some_and(|stored| stored >= value) {
+        return Ok(());
+    }
     let add = table.write(rows).await?;
     for _ in 0..TRIES {
         let stored = table.txn(txn);

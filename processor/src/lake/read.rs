@@ -55,10 +55,10 @@ impl TableHandle {
 }
 
 /// A file in the store, read in ranges.
-struct Reader {
-    store: Arc<dyn ObjectStore>,
-    path: Path,
-    size: u64,
+pub(super) struct Reader {
+    pub(super) store: Arc<dyn ObjectStore>,
+    pub(super) path: Path,
+    pub(super) size: u64,
 }
 
 impl AsyncFileReader for Reader {

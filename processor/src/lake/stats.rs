@@ -2,6 +2,8 @@
 //! greatest value and the number of nulls. Readers skip files by them, so they must bound every row, to the
 //! microsecond; what can't be bounded is left out.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::{max, max_string, min, min_string};
 use arrow::datatypes::{DataType, Int64Type, TimestampMicrosecondType};
@@ -31,6 +33,65 @@ pub(super) fn of_batch(batch: &RecordBatch, columns: &[&str]) -> String {
         greatest.extend(high.map(|value| (name.to_owned(), value)));
     }
     json!({ "numRecords": batch.num_rows(), "minValues": least, "maxValues": greatest, "nullCount": nulls }).to_string()
+}
+
+/// Statistics that grow batch by batch, to the same text as of all rows at once.
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    rows: usize,
+    nulls: BTreeMap<String, usize>,
+    least: BTreeMap<String, Value>,
+    greatest: BTreeMap<String, Value>,
+    /// Columns of which a batch had values that can't be bounded.
+    unbounded: BTreeSet<String>,
+}
+
+impl Running {
+    /// Takes in more rows.
+    pub(super) fn add(&mut self, batch: &RecordBatch, columns: &[&str]) {
+        self.rows += batch.num_rows();
+        for &name in columns {
+            let Some(column) = batch.column_by_name(name) else { continue };
+            *self.nulls.entry(name.to_owned()).or_default() += column.null_count();
+            if column.null_count() == column.len() {
+                continue;
+            }
+            let (low, high) = bounds(column.as_ref());
+            if let Some(low) = low {
+                keep(&mut self.least, name, low, false);
+            }
+            match high {
+                Some(high) => keep(&mut self.greatest, name, high, true),
+                None => {
+                    self.unbounded.insert(name.to_owned());
+                }
+            }
+        }
+    }
+
+    /// The statistics as JSON.
+    pub(super) fn finish(mut self) -> String {
+        self.greatest.retain(|name, _| !self.unbounded.contains(name));
+        json!({
+            "numRecords": self.rows,
+            "minValues": self.least,
+            "maxValues": self.greatest,
+            "nullCount": self.nulls,
+        })
+        .to_string()
+    }
+}
+
+/// Keeps the lesser, or the greater, of two bounds of a column. Instants as texts are in their own order.
+fn keep(bounds: &mut BTreeMap<String, Value>, name: &str, value: Value, greater: bool) {
+    let better = match (bounds.get(name), &value) {
+        (Some(Value::String(kept)), Value::String(new)) => (new > kept) == greater,
+        (Some(kept), new) => (new.as_i64() > kept.as_i64()) == greater,
+        (None, _) => true,
+    };
+    if better {
+        bounds.insert(name.to_owned(), value);
+    }
 }
 
 fn bounds(column: &dyn Array) -> (Option<Value>, Option<Value>) {

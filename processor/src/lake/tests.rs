@@ -32,7 +32,7 @@ fn options() -> LakeOptions {
     LakeOptions { deadline: Duration::from_secs(10), ..LakeOptions::default() }
 }
 
-fn memory() -> (Lake, FaultStore) {
+pub(super) fn memory() -> (Lake, FaultStore) {
     let store = FaultStore::new(Arc::new(InMemory::new()));
     (lake_in(&store), store)
 }

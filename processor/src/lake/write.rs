@@ -22,7 +22,7 @@ use super::stats::{self, Stats};
 use super::{LakeError, TableHandle};
 
 /// Rows of a row group: small enough to skip within a day's file, big enough to read fast.
-const ROW_GROUP_ROWS: usize = 128 * 1024;
+pub(super) const ROW_GROUP_ROWS: usize = 128 * 1024;
 /// Rows of a page, the smallest part that a reader can skip.
 const PAGE_ROWS: usize = 20_000;
 
@@ -64,11 +64,11 @@ pub enum Span {
 }
 
 /// A file before it is put.
-struct Encoded {
-    bytes: Bytes,
-    date: Option<i32>,
-    stats: String,
-    rows: u64,
+pub(super) struct Encoded {
+    pub(super) bytes: Bytes,
+    pub(super) date: Option<i32>,
+    pub(super) stats: String,
+    pub(super) rows: u64,
 }
 
 impl TableHandle {
@@ -99,7 +99,7 @@ impl TableHandle {
         Ok(files)
     }
 
-    async fn put(&self, file: Encoded) -> Result<NewFile, LakeError> {
+    pub(super) async fn put(&self, file: Encoded) -> Result<NewFile, LakeError> {
         let name = format!("{}.parquet", Uuid::now_v7());
         let path = match file.date {
             Some(day) => format!("date={}/{name}", text_of_day(day)),
@@ -129,7 +129,9 @@ fn encode(table: Table, rows: &[RecordBatch], span: Span) -> Result<Vec<Encoded>
     Ok(files)
 }
 
-fn event_times(rows: &RecordBatch) -> Result<&arrow::array::PrimitiveArray<TimestampMicrosecondType>, ParquetError> {
+pub(super) fn event_times(
+    rows: &RecordBatch,
+) -> Result<&arrow::array::PrimitiveArray<TimestampMicrosecondType>, ParquetError> {
     let column = rows.column_by_name("event_time").and_then(|column| column.as_primitive_opt());
     column.ok_or_else(|| ParquetError::General("rows of clicks lack their event_time".to_owned()))
 }
@@ -192,7 +194,7 @@ fn encode_one(table: Table, rows: &RecordBatch, date: Option<i32>, span: Span) -
     Ok(Encoded { bytes: bytes.into(), date, stats, rows: rows.num_rows() as u64 })
 }
 
-fn properties(table: Table, rows: &RecordBatch, span: Span) -> Result<WriterProperties, ParquetError> {
+pub(super) fn properties(table: Table, rows: &RecordBatch, span: Span) -> Result<WriterProperties, ParquetError> {
     // files of an hour are soon rewritten; a day's stays
     let level = if span == Span::Day { 3 } else { 1 };
     let id = ColumnPath::from("click_id");

@@ -13,7 +13,7 @@ use arrow::error::ArrowError;
 use schemas::tables::Table;
 use schemas::{ClickId, Source, UtcMicros};
 
-use super::desk::{Draft, Landing, TRIES, chosen, fenced};
+use super::desk::{Draft, Landing, TRIES, chosen, fenced, note_added};
 use super::error::SettleError;
 use super::settler::{Settled, Settler};
 use super::union::{Arrival, Decision, Fate};
@@ -39,6 +39,9 @@ impl Settler {
         let files = self.arrivals.files();
         self.looked.retain(|path, _| files.iter().any(|file| file.path == *path));
         for group in groups(files, |file| self.is_due(file, complete_through)) {
+            if self.stop.is_cancelled() {
+                break;
+            }
             self.settle_group(&group, complete_through, settled).await?;
         }
         Ok(complete_through)
@@ -63,6 +66,7 @@ impl Settler {
         }
         let arrivals = described(&rows)?;
         let decision = self.bring_in(&rows, &arrivals, complete_through).await?;
+        note_added(&self.metrics, &rows, &decision.fates);
         settled.added += decision.count(Fate::Add) as u64;
         settled.already_counted += decision.count(Fate::Counted) as u64;
         settled.waiting += decision.count(Fate::Wait) as u64;

@@ -14,17 +14,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{BooleanArray, RecordBatch};
+use arrow::array::{AsArray as _, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use ingest::ports::Registry;
 use schemas::tables::Table;
-use schemas::{ClickId, UtcMicros};
+use schemas::{Class, ClickId, Source, UtcMicros};
 
 use super::error::SettleError;
 use super::ids::{IdIndex, Spans};
 use super::union::{Arrival, Decision, Fate, union};
 use super::waits::Waits;
 use crate::lake::{Change, CommitError, LakeError, NewFile, TableHandle};
+use crate::metrics::Metrics;
 
 /// The application transaction that fences settlers.
 pub(crate) const SETTLER: &str = "settler";
@@ -211,4 +212,22 @@ pub(crate) fn chosen(
         }
     }
     Ok(out)
+}
+
+/// Counts the rows added, by source and class.
+pub(crate) fn note_added(metrics: &Metrics, rows: &[RecordBatch], fates: &[Fate]) {
+    let mut added: BTreeMap<(Source, Class), u64> = BTreeMap::new();
+    let mut fates = fates.iter();
+    for batch in rows {
+        let text = |name| batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
+        let (Some(sources), Some(classes)) = (text("source"), text("class")) else { continue };
+        for (row, fate) in (0..batch.num_rows()).zip(&mut fates) {
+            if let (Fate::Add, Ok(source), Ok(class)) = (fate, sources.value(row).parse(), classes.value(row).parse()) {
+                *added.entry((source, class)).or_default() += 1;
+            }
+        }
+    }
+    for ((source, class), count) in added {
+        metrics.note_rows(source, class, count);
+    }
 }

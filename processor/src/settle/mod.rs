@@ -10,14 +10,14 @@
 //! * [`waits`]: when a record may be settled; [`union`](mod@union): what becomes of it; [`compact`]: what to merge.
 //!   Pure.
 //! * [`ids`]: which ids the lake holds around some instants
-//! * [`settler`]: the task, with `desk` (look, decide, land), `arrivals` and `upkeep`
+//! * [`settler`]: the task, with `desk` (look, decide, land), `arrivals`, `upkeep` and `merge`
 //!
 //! Invariants
 //! * No id comes into `clicks` twice: every commit that adds or removes rows here is decided on a snapshot, and lands
 //!   only if no other settler's has landed since.
 //! * `complete_through` is read before the snapshot that a decision is made on.
 //! * Nothing else removes files of `clicks`, and no merge changes a row.
-//! * Rows in memory are bounded by a group of arrivals, or the parts of a merge.
+//! * Rows in memory are bounded by a group of arrivals, or a batch of each part of a merge and its packed result.
 //!
 //! Failure: killed between any two steps, the next pass comes to the same rows, because what is there already is
 //! counted, not added.
@@ -27,6 +27,7 @@ pub mod compact;
 pub(crate) mod desk;
 mod error;
 pub mod ids;
+mod merge;
 pub mod settler;
 #[cfg(test)]
 mod sim;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ingest::ports::Registry;
 use schemas::UtcMicros;
 use schemas::tables::Table;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::compact::CompactConfig;
@@ -15,6 +16,7 @@ use super::error::SettleError;
 use super::upkeep::Upkeep;
 use super::waits::Waits;
 use crate::lake::{Lake, TableHandle};
+use crate::metrics::Metrics;
 
 /// How a settler works.
 #[derive(Clone, Debug)]
@@ -86,6 +88,8 @@ pub struct Settler {
     /// By path of a file of `arrivals`: until `complete_through` is later, looking at it again gains nothing.
     pub(super) looked: HashMap<String, UtcMicros>,
     upkeep: Upkeep,
+    pub(super) metrics: Metrics,
+    pub(super) stop: CancellationToken,
 }
 
 impl Settler {
@@ -98,7 +102,15 @@ impl Settler {
         let arrivals = lake.table(Table::Arrivals).await?;
         let upkeep = Upkeep::new(lake, &config).await?;
         let desk = Desk::new(clicks, registry, config.waits, config.max_skew, config.id_bytes);
-        Ok(Self { config, desk, arrivals, looked: HashMap::new(), upkeep })
+        let (looked, metrics, stop) = (HashMap::new(), Metrics::default(), CancellationToken::new());
+        Ok(Self { config, desk, arrivals, looked, upkeep, metrics, stop })
+    }
+
+    /// Counts into `metrics`.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
     }
 
     /// One round: settles what can be settled, merges what is worth it, cleans up when it is time.
@@ -112,7 +124,8 @@ impl Settler {
     pub(crate) async fn pass_at(&mut self, now: UtcMicros) -> Result<Settled, SettleError> {
         let mut settled = Settled::default();
         let complete_through = self.settle_arrivals(now, &mut settled).await?;
-        settled.merges += self.upkeep.compact(&mut self.desk.clicks, complete_through, now).await?;
+        self.metrics.note_duplicates("settle", settled.already_counted);
+        settled.merges += self.upkeep.compact(&mut self.desk.clicks, complete_through, now, &self.stop).await?;
         settled.cleaned += self.upkeep.clean(&mut self.desk.clicks, &mut self.arrivals, now).await?;
         Ok(settled)
     }
@@ -127,10 +140,20 @@ impl Settler {
         Ok(settled)
     }
 
-    /// Passes until cancelled. A pass that fails is tried again after a rest; a commit under way is finished first.
+    /// Passes until cancelled, on a thread of its own: deciding and merging take longer than other tasks should wait. A
+    /// pass that fails is tried again after a rest; cancelled, the step under way is finished first.
     pub async fn run(mut self, cancel: CancellationToken) {
+        self.stop = cancel;
+        let runtime = Handle::current();
+        let passes = tokio::task::spawn_blocking(move || runtime.block_on(self.passes()));
+        if let Err(error) = passes.await {
+            tracing::error!(%error, "the settler has broken off");
+        }
+    }
+
+    async fn passes(mut self) {
         let mut failures = 0u32;
-        while !cancel.is_cancelled() {
+        while !self.stop.is_cancelled() {
             let rest = match self.pass().await {
                 Ok(settled) => {
                     failures = 0;
@@ -142,10 +165,9 @@ impl Settler {
                     self.config.idle * (1 << failures)
                 }
             };
-            tokio::select! {
-                () = cancel.cancelled() => {}
-                () = tokio::time::sleep(rest) => {}
-            }
+            let stop = self.stop.clone();
+            // woken by the cancellation, or rested: the loop looks which
+            let _ = tokio::time::timeout(rest, stop.cancelled()).await;
         }
     }
 }

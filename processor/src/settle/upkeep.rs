@@ -8,13 +8,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use schemas::UtcMicros;
 use schemas::tables::Table;
+use tokio_util::sync::CancellationToken;
 
 use super::compact::{CompactConfig, Horizon, Piece, choose};
 use super::desk::{TRIES, fenced};
 use super::error::SettleError;
+use super::merge::merged;
 use super::settler::SettleConfig;
 use crate::lake::{Change, CommitError, DataFile, Lake, NewFile, Span, TableHandle};
 
@@ -60,6 +61,7 @@ impl Upkeep {
         clicks: &mut TableHandle,
         complete_through: UtcMicros,
         now: UtcMicros,
+        stop: &CancellationToken,
     ) -> Result<u64, SettleError> {
         // An hour whose events are still on their way isn't over, whatever the clock says.
         let through = complete_through.min(now);
@@ -73,7 +75,7 @@ impl Upkeep {
             let pieces: Vec<Piece> = live.iter().map(|file| piece(file)).collect();
             let Some(chosen) = choose(&pieces, &horizon, &self.compact) else { return Ok(merges) };
             let parts: Vec<Arc<DataFile>> = chosen.iter().map(|&file| Arc::clone(&live[file])).collect();
-            if !merge(clicks, parts).await? {
+            if stop.is_cancelled() || !merge(clicks, parts).await? {
                 return Ok(merges);
             }
         }
@@ -116,14 +118,11 @@ fn piece(file: &DataFile) -> Piece {
 
 /// Swaps `parts` for one file with their rows. Returns whether it landed; if not, somebody else has removed one.
 async fn merge(clicks: &mut TableHandle, parts: Vec<Arc<DataFile>>) -> Result<bool, SettleError> {
-    let mut rows: Vec<RecordBatch> = Vec::new();
-    for part in &parts {
-        rows.extend(clicks.read(part, &[]).await?);
-    }
     let hour = parts.iter().map(|part| part.min_time.map(UtcMicros::hour)).next().flatten();
     let one_hour = parts.iter().all(|part| part.is_one_hour() && part.min_time.map(UtcMicros::hour) == hour);
-    let add = clicks.write_spanning(&rows, if one_hour { Span::Hour } else { Span::Day }).await?;
-    swap(clicks, parts, add).await
+    let span = if one_hour { Span::Hour } else { Span::Day };
+    let Some(merged) = merged(clicks, &parts, span).await? else { return Ok(false) };
+    swap(clicks, parts, vec![merged]).await
 }
 
 /// Lands the swap on whatever version is the newest, as long as the parts are live: files never change, so what was
