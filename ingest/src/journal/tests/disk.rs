@@ -10,8 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::journal::disk::{Disk, DiskFile, ReadAt};
 
 /// What is to fail next, and how often.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Faults {
+    /// What happens elsewhere during the next sync.
+    pub(super) meanwhile: Option<Box<dyn FnOnce() + Send>>,
     pub(super) syncs: u32,
     pub(super) directory_syncs: u32,
     pub(super) writes: u32,
@@ -25,6 +27,12 @@ pub(super) struct Faults {
 
 #[derive(Clone, Debug)]
 pub(super) struct SimDisk(Arc<Mutex<State>>);
+
+impl std::fmt::Debug for Faults {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Faults")
+    }
+}
 
 #[derive(Debug)]
 struct State {
@@ -116,6 +124,15 @@ impl SimDisk {
             file.set_len(length.saturating_sub(zeros).max(held.durable)).unwrap();
             file.set_len(length).unwrap();
             *held = Held { length, durable: length, lost_from: None };
+        }
+    }
+
+    /// Changes a file behind everyone's back; what it holds then is on the disk.
+    pub(super) fn tamper(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+        super::damage(path, change);
+        if let Some(known) = self.state().files.get(path) {
+            let length = std::fs::metadata(path).unwrap().len();
+            *known.inner.lock().unwrap() = Held { length, durable: length, lost_from: None };
         }
     }
 
@@ -230,12 +247,17 @@ impl DiskFile for SimFile {
 
     fn sync(&self) -> io::Result<()> {
         let fails = fails(&mut self.disk.state().faults.syncs);
+        let length = self.held.lock().unwrap().length;
+        let meanwhile = self.disk.state().faults.meanwhile.take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
         let mut held = self.held.lock().unwrap();
         if fails {
             held.lost_from = Some(held.lost_from.unwrap_or(held.durable));
             return Err(broken());
         }
-        held.durable = held.lost_from.unwrap_or(held.length);
+        held.durable = held.lost_from.unwrap_or(length);
         Ok(())
     }
 

@@ -282,6 +282,27 @@ fn a_damaged_header_never_makes_positions_begin_anew() {
 }
 
 #[test]
+fn what_is_written_during_a_sync_is_not_shown_with_it() {
+    let node = Node::new();
+    let journal = node.open();
+    click(&journal, b"before");
+    let writer = journal.clone();
+    node.disk.faults(|faults| {
+        faults.meanwhile = Some(Box::new(move || {
+            click(&writer, b"during");
+        }));
+    });
+    journal.round(start()).unwrap();
+    let stats = journal.stats();
+    assert_eq!((stats.synced, stats.end), (1, 3), "the click before; then the one during, and a mark");
+    let place = crate::journal::segment::Place::new(Arc::new(crate::journal::disk::RealDisk), node.path(), node.id);
+    let mut follower = crate::journal::follow::Follower::new(place);
+    assert_eq!(follower.refresh().unwrap().synced, 1, "nor to another process");
+    journal.round(start()).unwrap();
+    assert_eq!(follower.refresh().unwrap().synced, 3);
+}
+
+#[test]
 fn appends_go_on_while_frames_move() {
     let node = Node::new();
     let journal = node.open();

@@ -221,7 +221,7 @@ impl Life {
     }
 
     fn last_segment(&self, change: impl FnOnce(&mut Vec<u8>)) {
-        damage(&self.node.segments().pop().unwrap(), change);
+        self.node.disk.tamper(&self.node.segments().pop().unwrap(), change);
     }
 
     /// Returns whether the journal is still whole.
