@@ -15,6 +15,8 @@ use super::decode::{Batch, Enrich, decode, refuse, weigh};
 const READ_BYTES: usize = 1 << 20;
 /// The pause after a read that failed.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The pause after a read that brought nothing, which a partition waits out by itself as a rule.
+const NOTHING: Duration = Duration::from_millis(20);
 /// How long the search for a partition's end may take.
 const END_DEADLINE: Duration = Duration::from_secs(5);
 /// Bytes of one permit of the budget.
@@ -97,6 +99,8 @@ impl Reader {
                     is_done = self.partition.is_sealed();
                     if is_done {
                         self.tell(seat, News::Sealed(next)).await;
+                    } else {
+                        tokio::time::sleep(NOTHING).await;
                     }
                 }
                 Step::Records(records) => {

@@ -49,12 +49,7 @@ impl World {
 
     /// A hot path with the times of tests: it commits at once.
     fn start(&self) -> Running {
-        let config = HotConfig {
-            commit_after: Duration::from_millis(5),
-            idle_after: Duration::from_millis(20),
-            ..HotConfig::default()
-        };
-        self.start_with(config)
+        self.start_with(quick())
     }
 
     fn start_with(&self, config: HotConfig) -> Running {
@@ -107,6 +102,10 @@ impl Running {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
     }
+}
+
+fn quick() -> HotConfig {
+    HotConfig { commit_after: Duration::from_millis(5), idle_after: Duration::from_millis(20), ..HotConfig::default() }
 }
 
 fn now() -> i64 {
@@ -253,6 +252,33 @@ async fn a_paused_owner_that_wakes_and_commits_adds_nothing() {
     old.drain().await.unwrap();
     new.drain().await.unwrap();
     assert_eq!(world.ids(Table::Clicks).await, (1..30).collect::<Vec<u128>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_was_overtaken_asks_the_lake_what_others_have_judged() {
+    let world = World::new();
+    let log = Log::new();
+    let none = HotConfig { skew: Duration::ZERO, repeat: Duration::ZERO, ..quick() };
+    let old = world.start_with(none.clone());
+    old.read(&log).await;
+    let first = log.click(1, now());
+    world.until(&log, first).await;
+    let gate = Gate::new();
+    world.store.arm(ENTRY, 1, Fault::Hold(gate.clone()));
+    log.click(2, now());
+    gate.reached().await;
+    let new = world.start_with(none);
+    new.read(&log).await;
+    let time = now(); // later than the old one's floor
+    let end = log.clicks(3..9, time);
+    world.until(&log, end).await;
+    new.kill().await;
+    gate.open();
+    // the ids that the other has judged come again, and only the lake can tell
+    let end = log.clicks(2..12, time);
+    world.until(&log, end).await;
+    old.drain().await.unwrap();
+    assert_eq!(world.ids(Table::Clicks).await, (1..12).collect::<Vec<u128>>());
 }
 
 #[tokio::test(flavor = "multi_thread")]

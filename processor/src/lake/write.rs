@@ -6,6 +6,7 @@ use arrow::array::{Array as _, AsArray as _, RecordBatch, StringArray, UInt32Arr
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::TimestampMicrosecondType;
 use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _};
 use object_store::path::Path;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
@@ -25,6 +26,9 @@ use super::{LakeError, TableHandle};
 pub(super) const ROW_GROUP_ROWS: usize = 128 * 1024;
 /// Rows of a page, the smallest part that a reader can skip.
 const PAGE_ROWS: usize = 20_000;
+
+/// Files encoded and put at once.
+const FILES_AT_ONCE: usize = 4;
 
 /// A file that is written and synced, and part of no table until it is committed.
 #[derive(Clone, Debug)]
@@ -87,16 +91,25 @@ impl TableHandle {
     /// As [`LakeError`] says; nothing is part of the table.
     pub async fn write_spanning(&self, rows: &[RecordBatch], span: Span) -> Result<Vec<NewFile>, LakeError> {
         let (table, rows) = (self.table(), rows.to_vec());
-        let failed = |source| LakeError::Rows { table, doing: "encoding rows", source };
-        let encoded = tokio::task::spawn_blocking(move || encode(table, &rows, span))
-            .await
-            .map_err(|e| failed(ParquetError::External(Box::new(e))))?
-            .map_err(failed)?;
-        let mut files = Vec::with_capacity(encoded.len());
-        for file in encoded {
-            files.push(self.put(file).await?);
-        }
-        Ok(files)
+        let parts = self.apart(move || parts(table, &rows, span)).await?;
+        let files = parts.into_iter().map(|(rows, date)| async move {
+            let encoded = self.apart(move || encode(table, &rows, date, span)).await?;
+            self.put(encoded).await
+        });
+        futures::stream::iter(files).buffered(FILES_AT_ONCE).try_collect().await
+    }
+
+    /// Does work that takes its time where that is allowed.
+    async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, ParquetError> + Send + 'static,
+    ) -> Result<T, LakeError> {
+        let done = tokio::task::spawn_blocking(work).await;
+        done.unwrap_or_else(|panic| Err(ParquetError::External(Box::new(panic)))).map_err(|source| LakeError::Rows {
+            table: self.table(),
+            doing: "encoding rows",
+            source,
+        })
     }
 
     pub(super) async fn put(&self, file: Encoded) -> Result<NewFile, LakeError> {
@@ -111,22 +124,21 @@ impl TableHandle {
     }
 }
 
-/// Makes the files of `rows`.
-fn encode(table: Table, rows: &[RecordBatch], span: Span) -> Result<Vec<Encoded>, ParquetError> {
+/// The rows of each file to be, with its day.
+fn parts(table: Table, rows: &[RecordBatch], span: Span) -> Result<Vec<(RecordBatch, Option<i32>)>, ParquetError> {
     let Some(first) = rows.first() else { return Ok(Vec::new()) };
     let rows = if let [one] = rows { one.clone() } else { concat_batches(&first.schema(), rows)? };
     if rows.num_rows() == 0 {
         return Ok(Vec::new());
     }
     if table != Table::Clicks {
-        return Ok(vec![encode_one(table, &rows, None, span)?]);
+        return Ok(vec![(rows, None)]);
     }
-    let mut files = Vec::new();
-    for part in split(&rows, span)? {
+    let parts = split(&rows, span)?.into_iter().map(|part| {
         let day = event_times(&part)?.values().first().map(|&time| UtcMicros(time).day());
-        files.push(encode_one(table, &part, day, span)?);
-    }
-    Ok(files)
+        Ok((part, day))
+    });
+    parts.collect()
 }
 
 pub(super) fn event_times(
@@ -184,7 +196,7 @@ fn ranks(workspaces: &StringArray, codes: &StringArray) -> Vec<u32> {
     of_rows
 }
 
-fn encode_one(table: Table, rows: &RecordBatch, date: Option<i32>, span: Span) -> Result<Encoded, ParquetError> {
+fn encode(table: Table, rows: &RecordBatch, date: Option<i32>, span: Span) -> Result<Encoded, ParquetError> {
     let mut bytes = Vec::with_capacity(rows.num_rows() * 48 + 4_096);
     let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), Some(properties(table, rows, span)?))?;
     writer.write(rows)?;
