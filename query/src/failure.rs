@@ -12,8 +12,9 @@ pub(crate) fn classify(error: &DataFusionError) -> QueryError {
     let root = error.find_root();
     match root {
         DataFusionError::ResourcesExhausted(message) => QueryError::Resources(first_line(message)),
-        DataFusionError::SQL(..)
-        | DataFusionError::Plan(_)
+        // its own text is that of a debugger
+        DataFusionError::SQL(error, _) => QueryError::Statement(first_line(&error.to_string())),
+        DataFusionError::Plan(_)
         | DataFusionError::SchemaError(..)
         | DataFusionError::NotImplemented(_)
         | DataFusionError::Configuration(_)

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Form, Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use schemas::{Principal, UtcMicros};
@@ -96,9 +96,13 @@ struct LoginQuery {
 async fn login_page(
     State(service): State<QueryService>,
     Query(query): Query<LoginQuery>,
+    method: Method,
     headers: HeaderMap,
 ) -> Response {
-    let Some(key) = query.key else { return html(StatusCode::OK, page::login(None)) };
+    let Some(key) = query.key.filter(|_| method != Method::HEAD) else {
+        // a HEAD is a look at the link by a preview or scanner: it must not use the key up
+        return html(StatusCode::OK, page::login(None));
+    };
     match service.sessions().redeem(&key, Instant::now()) {
         Some(token) => begin(&service, &token, &headers),
         None => html(StatusCode::UNAUTHORIZED, page::login(Some("That link has been used, or is too old."))),

@@ -8,7 +8,7 @@ use schemas::{Principal, UtcMicros};
 use super::chart;
 use super::html::{escape, number};
 use crate::error::QueryError;
-use crate::reports::{Bound, Classes, Dimension, Interval, Meta, Period, Preset, Report, ReportRequest, Row};
+use crate::reports::{Bound, Dimension, Interval, Meta, Period, Preset, Report, ReportRequest, Row};
 
 /// A span that the page offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Range {
 
     /// The links with most requests of any class.
     pub(super) fn links(self, now: UtcMicros) -> ReportRequest {
-        ReportRequest { group_by: Dimension::named("code"), class: Classes::All, ..self.request(now) }
+        ReportRequest { group_by: Dimension::named("code"), ..self.request(now) }
     }
 }
 
@@ -115,7 +115,7 @@ pub(super) fn home(principal: &Principal, shown: &Shown) -> String {
     );
     let _ = write!(
         body,
-        r#"<section><h2>Clicks by {}</h2>{}</section><section class="columns"><div><h2>Who asked</h2>{}</div><div><h2>Top links</h2>{}</div></section>{}</main>"#,
+        r#"<section><h2>Clicks by {}</h2>{}</section><section class="columns"><div><h2>Who asked</h2>{}</div><div><h2>Top links, by people's clicks</h2>{}</div></section>{}</main>"#,
         shown.range.interval,
         chart::bars(&shown.series.data),
         classes(&shown.series, served),

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::accept::negotiate;
 use super::{Caller, Problem};
+use crate::error::QueryError;
 use crate::service::QueryService;
 use crate::sql::{Format, SqlAnswer};
 
@@ -27,7 +28,12 @@ pub(super) async fn sql(
     question: Result<Json<Question>, JsonRejection>,
 ) -> Result<Response, Problem> {
     let format = negotiate(&headers, Format::OFFERED)?;
-    let Json(question) = question.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
+    let Json(question) = question.map_err(|rejection| match rejection {
+        JsonRejection::JsonDataError(wrong) => {
+            QueryError::field("sql", format!("expected {{\"sql\": \"SELECT …\"}}: {}", wrong.body_text())).into()
+        }
+        other => Problem::new(other.status(), other.body_text()),
+    })?;
     let body = match service.sql(&caller.0, &question.sql, format).await? {
         SqlAnswer::Whole(bytes) => Body::from(bytes),
         SqlAnswer::Stream(stream) => Body::from_stream(stream.inspect_err(|error| {

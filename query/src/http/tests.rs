@@ -233,6 +233,8 @@ async fn a_login_link_works_once() {
     let lake = lake();
     let service = lake.service();
     let path = format!("/login?key={}", service.issue_login_key("op"));
+    let look = send(&service, Request::head(&path).body(Body::empty()).unwrap()).await;
+    assert_eq!((look.status, look.header("set-cookie")), (StatusCode::OK, ""), "a preview's look is no login");
     let page = browse(&service, "", &path).await;
     assert_eq!(page.status, StatusCode::OK);
     let cookie = page.header("set-cookie").split(';').next().unwrap().to_owned();

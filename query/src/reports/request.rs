@@ -9,7 +9,7 @@ use schemas::{Class, LinkId};
 use super::buckets::Interval;
 use super::continent;
 use super::dims::Dimension;
-use super::period::Period;
+use super::period::{Period, Preset};
 use crate::error::{FieldError, QueryError};
 
 /// Most values of one parameter: more are a mistake, and a burden.
@@ -98,6 +98,17 @@ impl ReportRequest {
     }
 }
 
+/// The span of a series for which none was asked: as long as people look at with buckets of that width. All there is
+/// would be too many buckets for most.
+fn usual_span(interval: Interval) -> Preset {
+    match interval {
+        Interval::Minute => Preset::Day,
+        Interval::Hour => Preset::Days(7),
+        Interval::Day => Preset::Days(30),
+        Interval::Week | Interval::Month => Preset::Year,
+    }
+}
+
 #[derive(Default)]
 struct Reader {
     given: BTreeMap<String, Vec<String>>,
@@ -114,13 +125,19 @@ impl Reader {
         if !code.is_empty() && !link_id.is_empty() {
             self.wrong("link_id", "give either code or link_id");
         }
+        let interval: Option<Interval> =
+            self.one("interval", |()| "expected minute, hour, day, week or month".to_owned());
+        let mut period = self.period();
+        if let (Some(interval), true) = (interval, period == Period::default()) {
+            period.preset = Some(usual_span(interval));
+        }
         let request = ReportRequest {
             code,
             domain,
             link_id,
-            period: self.period(),
+            period,
             timezone: self.one("timezone", |_| "expected the name of an IANA time zone".to_owned()).unwrap_or(Tz::UTC),
-            interval: self.one("interval", |()| "expected minute, hour, day, week or month".to_owned()),
+            interval,
             group_by: self.group_by(),
             limit: self.limit().unwrap_or(defaults.limit),
             class: self.classes(),

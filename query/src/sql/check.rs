@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast;
 use schemas::tables::Table;
 
 use crate::error::QueryError;
+use crate::failure::classify;
 
 /// Longest text, bytes.
 const MAX_TEXT: usize = 64 * 1024;
@@ -36,7 +37,7 @@ pub(crate) fn check(text: &str) -> Result<Checked, QueryError> {
         .with_recursion_limit(MAX_DEPTH)
         .build()
         .and_then(|mut parser| parser.parse_statements())
-        .map_err(|error| refused(error.strip_backtrace()))?;
+        .map_err(|error| classify(&error))?;
     let (Some(statement), true) = (statements.pop_front(), statements.is_empty()) else {
         return Err(refused("expected exactly one statement".to_owned()));
     };

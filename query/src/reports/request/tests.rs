@@ -20,6 +20,17 @@ fn nothing_given_is_all_human_clicks() {
 }
 
 #[test]
+fn a_series_without_a_span_is_as_long_as_people_look_at() {
+    let preset = |query: &str| read(query).unwrap().period.preset;
+    assert_eq!(preset("interval=minute"), Some(Preset::Day));
+    assert_eq!(preset("interval=hour"), Some(Preset::Days(7)));
+    assert_eq!(preset("interval=day"), Some(Preset::Days(30)));
+    assert_eq!(preset("interval=month"), Some(Preset::Year));
+    assert_eq!(preset("interval=hour&start=2026-01-01"), None);
+    assert_eq!(preset("interval=hour&interval_preset=all"), Some(Preset::All));
+}
+
+#[test]
 fn parameters_are_read() {
     let request = read(
         "code=a&code=B&domain=Go.Example.com&start=2026-10-25&end=2026-10-25&timezone=Europe/Berlin&interval=hour\
