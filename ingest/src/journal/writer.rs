@@ -113,13 +113,24 @@ impl Writer {
             losing: false,
             buffer: Vec::with_capacity(4 << 10),
         };
-        if writer.segments.is_empty() && !writer.sealed {
-            budget.with_reserve(|| writer.roll(budget))?;
+        match writer.begin_or_go_on(budget) {
+            Ok(()) => Ok(writer),
+            Err(error) => {
+                budget.give(writer.bytes());
+                Err(error)
+            }
         }
-        if writer.damage.is_none() {
-            writer.make_durable(budget)?;
+    }
+
+    fn begin_or_go_on(&mut self, budget: &Budget) -> io::Result<()> {
+        if self.segments.is_empty() && !self.sealed {
+            budget.with_reserve(|| self.roll(budget))?;
         }
-        Ok(writer)
+        if self.damage.is_some() {
+            // Its files are evidence: they are synced, but no frame of them moves.
+            self.segments.iter_mut().for_each(|segment| segment.suspect = false);
+        }
+        self.make_durable(budget)
     }
 
     /// The first position that is left.

@@ -282,6 +282,33 @@ fn a_damaged_header_never_makes_positions_begin_anew() {
 }
 
 #[test]
+fn a_journal_that_cannot_be_opened_takes_no_room() {
+    let node = Node::new();
+    let journal = node.open();
+    click(&journal, b"x");
+    drop(journal);
+    for fault in [|faults: &mut disk::Faults| faults.syncs = 1, |faults: &mut disk::Faults| faults.opens = 1] {
+        node.disk.faults(fault);
+        let error = node.try_open(0).unwrap_err();
+        assert!(matches!(error, JournalError::Io { .. }), "{error}");
+        assert_eq!(node.journals.budget().stats().used, 0);
+    }
+    assert_eq!(node.open().stats().end, 1);
+}
+
+#[test]
+fn a_journal_is_opened_on_a_full_disk() {
+    let node = Node::with(JournalConfig { reserve: 0, ..CONFIG });
+    let journal = node.open();
+    click(&journal, b"x");
+    drop(journal);
+    node.disk.leave(0);
+    let journal = node.open();
+    assert_eq!((journal.stats().end, journal.stats().synced), (1, 1));
+    assert_eq!(append(&journal, Analytics::Billed, b"y"), Appended::Lost(Refusal::Disk));
+}
+
+#[test]
 fn what_is_written_during_a_sync_is_not_shown_with_it() {
     let node = Node::new();
     let journal = node.open();
