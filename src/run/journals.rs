@@ -66,19 +66,29 @@ impl NodeJournals {
                 let (mark, committed) =
                     known.map_or_else(Default::default, |known| (known.registered_at, known.committed));
                 let journal = self.journals.open_journal(id, mark, committed)?;
-                journal.seal()?;
-                self.orphans.push(journal);
-                return Ok(());
+                return self.drain(journal);
             }
             Some(JournalState::Open) | None => {}
         }
         let journal = self.open_one(id, store).await?;
         if journal.is_sealed() || self.workers.len() >= workers {
-            journal.seal()?;
-            self.orphans.push(journal);
-        } else {
-            self.workers.push(journal);
+            return self.drain(journal);
         }
+        self.workers.push(journal);
+        Ok(())
+    }
+
+    /// No worker's any more: it is read to its end, and takes no more events.
+    fn drain(&mut self, journal: Journal) -> anyhow::Result<()> {
+        if let Some(damage) = journal.stats().damage {
+            let (id, position) = (journal.id(), damage.position);
+            tracing::error!(journal = %id, position, "synced clicks are gone: `highwater journal retire {id}` gives it up");
+        }
+        // a damaged one is sealed already, and stays as it is
+        if !journal.is_sealed() {
+            journal.seal()?;
+        }
+        self.orphans.push(journal);
         Ok(())
     }
 

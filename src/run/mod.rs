@@ -8,6 +8,7 @@
 //! lake, and the rest stops. A drain that takes too long is cut off; nothing answered is lost by that.
 
 mod access;
+mod gaps;
 mod journals;
 mod lock;
 mod logging;
@@ -17,6 +18,7 @@ mod ops;
 mod process;
 mod progress;
 mod redirect;
+mod serve;
 mod signals;
 mod status;
 mod tasks;
@@ -72,6 +74,7 @@ impl Roles {
 /// When it can't start, or a role ends by itself.
 pub(crate) fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Result<()> {
     logging::start();
+    serve::raise_file_limit();
     let _locks = lock::take(&config.data_dir, &roles.names())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(std::thread::available_parallelism().map_or(2, |cores| cores.get().min(4)))

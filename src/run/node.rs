@@ -23,6 +23,7 @@ use super::metrics::JournalMetrics;
 use super::ops::Ops;
 use super::process::Process;
 use super::redirect::Redirect;
+use super::serve::serve;
 use super::status::Sources;
 use super::tasks::Tasks;
 use super::{Roles, signals};
@@ -130,11 +131,6 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
             Ok(())
         }
     }
-}
-
-async fn serve(socket: TcpListener, router: axum::Router, stop: CancellationToken) -> anyhow::Result<()> {
-    let service = router.into_make_service();
-    Ok(axum::serve(socket, service).with_graceful_shutdown(stop.cancelled_owned()).await?)
 }
 
 /// Nothing more will be written: the journals end here, so that they can be closed when the lake holds them whole and

@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::journals::ids_in;
-use super::progress;
 use super::tasks::Tasks;
+use super::{gaps, progress};
 use crate::config::Config;
 
 /// Partitions handed over ahead of the hot path's taking them.
@@ -65,9 +65,15 @@ impl Process {
         let stop = back.stop_token();
         back.spawn("hot path", async move { Ok(hot.run(partitions, stop).await?) });
         let stop = back.stop_token();
-        let (own, directory) = (own.to_vec(), config.journal_dir());
-        back.spawn("partitions", async move { partitions_of(own, directory, hand_over, stop).await });
+        let own = own.to_vec();
+        let (journals, directory) = (own.clone(), config.journal_dir());
+        back.spawn("partitions", async move { partitions_of(journals, directory, hand_over, stop).await });
 
+        let (losing, into, stop) = (own.clone(), lake.clone(), back.stop_token());
+        back.spawn("gaps", async move {
+            gaps::record(losing, into, stop).await;
+            Ok(())
+        });
         let settler = Settler::new(lake, registry, settle_config(config)).await?;
         let stop = back.stop_token();
         back.spawn("settler", async move {

@@ -118,3 +118,20 @@ async fn each_role_runs_alone() -> anyhow::Result<()> {
     assert_eq!(report["totals"]["clicks"], 1, "{report:#}");
     node.stop().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_becomes_a_gap_that_answers_name() -> anyhow::Result<()> {
+    let settings = "[journal]\nmax_bytes = \"256KiB\"\nreserve = \"64KiB\"";
+    let mut node = Node::new(crate::binary(), "domains = [\"go.test\"]\nworkers = 1", settings)?;
+    node.start().await?;
+    node.ok(&["link", "add", "https://example.com/", "--code", "paid"])?;
+    send_until(&node, "paid", "lost").await?;
+    let path = "/v1/reports/clicks?code=paid&interval_preset=24h";
+    let is_named = |report: &Value| report["meta"]["gaps"].as_array().is_some_and(|gaps| !gaps.is_empty());
+    let report = node.wait_for(path, Duration::from_secs(30), is_named).await?;
+    assert_eq!(report["meta"]["gaps"][0]["reason"], "full", "{report:#}");
+    let lost = node.metric("highwater_events_total", &["outcome=\"lost\""]).await?;
+    let rows = node.json(&["sql", "SELECT sum(lost) AS lost FROM gaps", "--format", "json"])?;
+    assert_eq!(rows[0]["lost"].as_u64(), Some(lost), "{rows:#}");
+    node.stop().await
+}
