@@ -196,9 +196,12 @@ impl Committer {
         self.tell();
     }
 
-    /// Others may have judged ids of a partition that comes, or comes back.
+    /// Others may have judged ids of a partition that comes, or comes back: up to now, and up to the newest event in the
+    /// lake, which is later when a clock was ahead. A journal's times never go back, so its next events are later still.
     fn lift_floor(&mut self) {
-        self.window.lift(UtcMicros::now().plus(self.config.skew));
+        let newest = self.clicks.iter().flat_map(|clicks| clicks.files()).filter_map(|file| file.max_time).max();
+        let now = UtcMicros::now();
+        self.window.lift(newest.map_or(now, |newest| newest.max(now)).plus(self.config.skew));
     }
 
     fn hear(&mut self, message: Message) {
