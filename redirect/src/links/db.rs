@@ -13,7 +13,7 @@ use std::time::Duration;
 use sqlx::migrate::Migrator;
 use sqlx::pool::PoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, Pool, Sqlite, Transaction};
+use sqlx::{ConnectOptions, Connection, Pool, Sqlite, SqliteConnection, Transaction};
 
 use super::error::{Doing, LinkError};
 
@@ -67,7 +67,10 @@ impl Pools {
         };
         let reading = options.clone().pragma("query_only", "on");
         let reads = pool().max_connections(READERS).connect_lazy_with(reading);
-        let writes = pool().max_connections(1).connect_lazy_with(options);
+        let writes = pool()
+            .max_connections(1)
+            .after_release(|connection, _| Box::pin(is_over(connection)))
+            .connect_lazy_with(options);
         Ok(Self { reads, writes })
     }
 
@@ -77,11 +80,30 @@ impl Pools {
         self.writes.begin_with("BEGIN IMMEDIATE").await
     }
 
+    /// Begins a transaction that writes, if it can `within` this time, and ends it.
+    pub(super) async fn check_writable(&self, within: Duration) -> Result<(), sqlx::Error> {
+        let begun = tokio::time::timeout(within, self.write()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+        begun?.rollback().await
+    }
+
     /// Makes sure that what has been deleted is left in no file of the database, unless a reader is in the way for
     /// longer than [`BUSY`]: then the next call does it.
     pub(super) async fn forget(&self) -> Result<(), sqlx::Error> {
         sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.writes).await.map(drop)
     }
+}
+
+/// Whether a connection's last transaction is over, so that another can begin. When the disk is full or fails, SQLite
+/// may roll back by itself; rolling back again then fails, and sqlx goes on counting the transaction as open for as
+/// long as the connection lives. Such a connection is closed, and the next writer opens another.
+async fn is_over(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    // rollbacks are queued when a transaction is dropped; what is queued is done before this is answered
+    connection.ping().await?;
+    let over = !connection.is_in_transaction();
+    if !over {
+        tracing::warn!("a transaction of the link store broke off; its connection is opened anew");
+    }
+    Ok(over)
 }
 
 fn path_of(location: &str) -> Result<PathBuf, LinkError> {
@@ -140,75 +162,4 @@ fn is_busy(error: &dyn sqlx::error::DatabaseError) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_location_is_a_path() {
-        for location in ["d/links.db", "sqlite:d/links.db", "sqlite://d/links.db"] {
-            assert_eq!(path_of(location).unwrap(), Path::new("d/links.db"));
-        }
-        for location in ["", "sqlite:", ":memory:", "postgres://localhost/links"] {
-            assert!(matches!(path_of(location), Err(LinkError::Location { .. })), "{location:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_place_that_cannot_be_written_is_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let location = dir.path().join("missing/links.db");
-        let error = Pools::open(location.to_str().unwrap()).await.unwrap_err();
-        assert!(error.to_string().contains("missing/links.db"), "{error}");
-    }
-
-    #[tokio::test]
-    async fn a_file_of_something_else_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("links.db");
-        std::fs::write(&path, "no database, just a line of text that is long enough to be one\n".repeat(99)).unwrap();
-        let error = Pools::open(path.to_str().unwrap()).await.unwrap_err();
-        assert!(matches!(error, LinkError::Location { .. }), "{error}");
-        assert!(error.to_string().contains("not a database"), "{error}");
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn many_may_open_one_new_file_at_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let location = dir.path().join("links.db").to_str().unwrap().to_owned();
-        let opening = (0..16).map(|_| {
-            let location = location.clone();
-            tokio::spawn(async move { Pools::open(&location).await })
-        });
-        for opened in futures::future::join_all(opening).await {
-            opened.unwrap().unwrap();
-        }
-    }
-
-    #[tokio::test]
-    async fn a_store_of_a_newer_version_is_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let location = dir.path().join("links.db").to_str().unwrap().to_owned();
-        let pools = Pools::open(&location).await.unwrap();
-        let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
-                     VALUES (9999, 'newer', TRUE, x'00', 0)";
-        sqlx::query(newer).execute(&pools.writes).await.unwrap();
-        let error = Pools::open(&location).await.unwrap_err();
-        assert!(matches!(error, LinkError::Schema { .. }), "{error}");
-    }
-
-    #[cfg(unix)]
-    #[tokio::test]
-    async fn only_the_owner_can_read_the_files() {
-        use std::os::unix::fs::PermissionsExt;
-        let dir = tempfile::tempdir().unwrap();
-        let pools = Pools::open(dir.path().join("links.db").to_str().unwrap()).await.unwrap();
-        let mut tx = pools.write().await.unwrap();
-        sqlx::query("INSERT INTO workspaces (name, created_at) VALUES ('w', 0)").execute(&mut *tx).await.unwrap();
-        tx.commit().await.unwrap();
-        for entry in std::fs::read_dir(dir.path()).unwrap() {
-            let entry = entry.unwrap();
-            let mode = entry.metadata().unwrap().permissions().mode();
-            assert_eq!(mode & 0o077, 0, "{:?} has mode {mode:o}", entry.path());
-        }
-    }
-}
+mod tests;

@@ -33,6 +33,7 @@ mod visitor_keys;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use schemas::Link;
 use sqlx::Transaction;
@@ -49,6 +50,9 @@ pub use read::{ListLinks, Page, Target, Which};
 
 /// How many changes a slow listener may be behind before it is told that it missed some.
 const CHANGES_KEPT: usize = 1_024;
+
+/// How long a check may wait for the write lock: whoever asks wants to know about now.
+const CHECK: Duration = Duration::from_secs(2);
 
 /// A link was created or changed through this process's store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +83,15 @@ impl LinkStore {
         let pools = Arc::new(db::Pools::open(location).await?);
         let (changes, _) = broadcast::channel(CHANGES_KEPT);
         Ok(Self { pools, domains: Arc::new(domains), changes, changes_sent: Arc::default() })
+    }
+
+    /// Whether a change could be made now: the write connection can be had and takes the write lock. It writes
+    /// nothing, so a full disk shows only where something is written. Cheap, and answers within seconds.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] says what is in the way.
+    pub async fn check_writable(&self) -> Result<(), LinkError> {
+        self.pools.check_writable(CHECK).await.doing("checking that the link store can be written")
     }
 
     /// The host names served.
