@@ -32,6 +32,11 @@ impl Client {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
     }
 
+    /// Says that nothing more will be sent.
+    pub(super) async fn finish(&mut self) {
+        self.stream.shutdown().await.unwrap();
+    }
+
     pub(super) async fn ask(&mut self, head: &str) -> Reply {
         self.send(format!("{head}\r\n")).await;
         self.reply(head.starts_with("HEAD ")).await
