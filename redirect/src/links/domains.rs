@@ -1,5 +1,7 @@
 //! The host names that are served, and how a host as given by someone meets one of them. Pure.
 
+use std::net::Ipv4Addr;
+
 use url::{Host, Url};
 
 /// Why a configured domain can't be one.
@@ -24,6 +26,8 @@ struct Domain {
     name: String,
     host: String,
     port: Option<u16>,
+    /// Whether the host is this very machine.
+    loopback: bool,
 }
 
 impl Domains {
@@ -72,12 +76,13 @@ impl Domains {
     }
 
     /// Whether a destination leads back to us: a domain's host at the domain's port, at a scheme's default port, or,
-    /// for a domain without a port, at any.
+    /// for a domain without a port, at any. The names and addresses of this very machine are one host.
     pub fn owns(&self, destination: &Url) -> bool {
         let Some(host) = destination.host_str() else { return false };
         let host = host.trim_end_matches('.');
+        let here = destination.host().is_some_and(is_this_machine);
         self.0.iter().any(|domain| {
-            domain.host == host
+            (domain.host == host || (domain.loopback && here))
                 && match (domain.port, destination.port()) {
                     (Some(ours), Some(theirs)) => ours == theirs,
                     _ => true,
@@ -95,14 +100,25 @@ pub(super) fn normalise(host: &str) -> Option<String> {
 pub fn short_url(domain: &str, code: &str) -> String {
     use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
     const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
-    let loopback = match parse(domain).map(|domain| Host::parse(&domain.host)) {
-        Some(Ok(Host::Domain(name))) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Ok(Host::Ipv4(address))) => address.is_loopback(),
-        Some(Ok(Host::Ipv6(address))) => address.is_loopback(),
-        _ => false,
-    };
+    let loopback = parse(domain).is_some_and(|domain| domain.loopback);
     let scheme = if loopback { "http" } else { "https" };
     format!("{scheme}://{domain}/{}", utf8_percent_encode(code, ENCODED))
+}
+
+/// Whether a host, however written, is the machine that is asked itself. The unspecified address connects there too.
+fn is_this_machine(host: Host<&str>) -> bool {
+    let is_v4 = |address: Ipv4Addr| address.is_loopback() || address.is_unspecified();
+    match host {
+        Host::Domain(name) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        Host::Ipv4(address) => is_v4(address),
+        Host::Ipv6(address) => match address.to_ipv4_mapped() {
+            Some(address) => is_v4(address),
+            None => address.is_loopback() || address.is_unspecified(),
+        },
+    }
 }
 
 fn parse(given: &str) -> Option<Domain> {
@@ -118,7 +134,8 @@ fn parse(given: &str) -> Option<Domain> {
     // 80 is left out by the parser itself.
     let port = url.port().filter(|&port| port != 443);
     let name = port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"));
-    Some(Domain { name, host, port })
+    let loopback = url.host().is_some_and(is_this_machine);
+    Some(Domain { name, host, port, loopback })
 }
 
 #[cfg(test)]
@@ -181,6 +198,24 @@ mod tests {
         ] {
             assert_eq!(served.owns(&Url::parse(url).unwrap()), ours, "{url}");
         }
+    }
+
+    #[test]
+    fn this_machine_is_one_host() {
+        let here = ["127.0.0.1", "127.1.2.3", "[::1]", "0x7f000001", "2130706433", "0", "[::]", "[::ffff:127.0.0.1]"];
+        for name in ["localhost:8080", "127.0.0.1:8080", "[::1]:8080", "go.localhost:8080"] {
+            let served = domains(&["sho.rt", name]);
+            for host in here.iter().chain(&["localhost", "LocalHost.", "x.localhost"]) {
+                let owns = |end: &str| served.owns(&Url::parse(&format!("http://{host}{end}")).unwrap());
+                assert!(owns(":8080/x"), "{host} of {name}");
+                assert!(owns("/x"), "{host} of {name}");
+                assert!(!owns(":3000/x"), "{host} of {name}");
+            }
+            assert!(!served.owns(&Url::parse("http://128.0.0.1:8080/").unwrap()));
+            assert!(!served.owns(&Url::parse("http://[::2]:8080/").unwrap()));
+        }
+        let elsewhere = domains(&["sho.rt"]);
+        assert!(!elsewhere.owns(&Url::parse("http://127.0.0.1/x").unwrap()));
     }
 
     #[test]
