@@ -1,11 +1,15 @@
 //! Reading input, so that whoever sent it learns of everything that is wrong with it: JSON bodies field by field,
 //! query parameters, the code in the path.
 
+use std::fmt;
+
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::error::Category;
 use serde_json::{Map, Value};
 
 use super::Manage;
@@ -22,6 +26,13 @@ pub(super) struct Fields {
 }
 
 impl Fields {
+    /// Adds a field as sent.
+    fn insert(&mut self, name: String, value: Value) {
+        if self.object.insert(name.clone(), value).is_some() {
+            self.errors.push(FieldError::new(name, "is given twice"));
+        }
+    }
+
     /// A field's value as sent, `null` included; `None` when it was not sent.
     fn take(&mut self, name: &'static str) -> Option<Value> {
         self.known.push(name);
@@ -145,11 +156,35 @@ impl FromRequest<Manage> for Fields {
             let detail = "the body must be sent with \"Content-Type: application/json\"";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", "Unsupported media type", detail));
         }
-        match serde_json::from_slice(&body) {
-            Ok(Value::Object(object)) => Ok(Self { object, ..Self::default() }),
-            Ok(other) => Err(bad_json(format!("the body must be a JSON object, not {}", kind(&other)))),
-            Err(error) => Err(bad_json(format!("the body is no JSON: {error}"))),
+        serde_json::from_slice(&body).map_err(|error| match error.classify() {
+            Category::Data => bad_json(format!("the body must be a JSON object: {error}")),
+            _ => bad_json(format!("the body is no JSON: {error}")),
+        })
+    }
+}
+
+/// The fields of an object; one that is given twice is at fault, since readers differ in which of the two they take.
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Fields::default();
+                while let Some((name, value)) = map.next_entry()? {
+                    fields.insert(name, value);
+                }
+                Ok(fields)
+            }
         }
+
+        deserializer.deserialize_map(Object)
     }
 }
 
@@ -198,9 +233,7 @@ impl<S: Sync> FromRequestParts<S> for Params {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let mut fields = Fields::default();
         for (name, value) in url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
-            if fields.object.insert(name.clone().into_owned(), Value::String(value.into_owned())).is_some() {
-                fields.errors.push(FieldError::new(name, "is given twice"));
-            }
+            fields.insert(name.into_owned(), Value::String(value.into_owned()));
         }
         Ok(Self(fields))
     }

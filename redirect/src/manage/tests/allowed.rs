@@ -12,7 +12,7 @@ async fn a_link_from_its_making_to_its_tombstone() {
     let (id, created) = (&made.body["id"], &made.body["created_at"]);
     assert!(created.as_str().unwrap().ends_with('Z'));
     let expected = json!({
-        "id": id, "domain": "sho.rt", "code": "née", "short_url": "https://sho.rt/n%C3%A9e",
+        "id": id, "workspace": "default", "domain": "sho.rt", "code": "née", "short_url": "https://sho.rt/n%C3%A9e",
         "destination": DESTINATION, "analytics": "billed", "status": "active", "checked_at": null, "revision": 1,
         "created_at": created, "title": null, "tags": [],
     });

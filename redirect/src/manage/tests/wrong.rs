@@ -46,6 +46,30 @@ async fn every_field_at_fault_is_named() {
 }
 
 #[tokio::test]
+async fn a_field_given_twice_is_named() {
+    let api = Api::new().await;
+    api.add(&api.write, "a").await;
+    for (method, uri, body, fields) in [
+        (
+            "POST",
+            "/v1/links",
+            r#"{"destination": "https://example.com/1", "destination": "https://example.com/2"}"#,
+            vec!["destination"],
+        ),
+        ("POST", "/v1/links", r#"{"destination": null, "destination": "https://example.com/2"}"#, vec!["destination"]),
+        ("PATCH", "/v1/links/a", r#"{"title": "a", "\u0074itle": "a"}"#, vec!["title"]),
+        ("POST", "/v1/links/a/disable", r#"{"reason": "a", "reason": "b"}"#, vec!["reason"]),
+        ("POST", "/v1/links/a/enable", r#"{"x": 1, "x": 2}"#, vec!["x", "x"]),
+    ] {
+        let request = Request::builder().method(method).uri(uri);
+        let request = request.header("authorization", format!("Bearer {}", api.write));
+        let answer = api.send(request.header("content-type", "application/json"), body).await;
+        assert_eq!(answer.problem(400), fields, "{body}");
+    }
+    assert_eq!(api.get(&api.write, "/v1/links/a").await.body["revision"], 1);
+}
+
+#[tokio::test]
 async fn bodies_that_are_no_json_object() {
     let api = Api::new().await;
     let request = |content_type: &str| {
