@@ -294,11 +294,16 @@ impl Committer {
             }
             is_news
         });
+        let mut is_any = false;
         for number in finished {
             if let Some(slot) = self.slots.remove(&number) {
                 info!(partition = &*slot.name, at = slot.position(), "sealed, and all of it is in the lake");
                 self.metrics.forget_partition(&slot.name);
+                is_any = true;
             }
+        }
+        if is_any {
+            self.tell();
         }
     }
 

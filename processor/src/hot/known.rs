@@ -13,6 +13,7 @@ use schemas::{ClickId, UtcMicros};
 
 use super::window::Window;
 use crate::lake::{DataFile, LakeError, TableHandle};
+use crate::settle::ids::{Spans, common};
 
 /// Files read at once: after a start there may be many small ones.
 const READS: usize = 8;
@@ -43,16 +44,18 @@ impl KnownIds {
         window: &Window,
         questions: &[(ClickId, UtcMicros)],
     ) -> Result<HashSet<ClickId>, LakeError> {
-        let times = questions.iter().map(|(_, time)| *time);
-        let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
+        if questions.is_empty() {
             self.read = HashMap::new();
             return Ok(HashSet::new());
-        };
-        let (from, to) = (first.minus(self.max_skew), last.plus(self.max_skew));
-        let files: Vec<Arc<DataFile>> =
-            clicks.files_between(from, to).filter(|file| !self.is_remembered(file, window)).cloned().collect();
+        }
+        let spans: Spans = questions.iter().map(|(_, time)| *time).collect();
+        let is_near = |file: &DataFile| spans.near(file.min_time, file.max_time, self.max_skew);
+        let files = clicks.files().iter().filter(|file| is_near(file) && !self.is_remembered(file, window));
+        let files: Vec<Arc<DataFile>> = files.cloned().collect();
         self.keep_only(&files, clicks);
 
+        let mut asked: Vec<u128> = questions.iter().map(|(id, _)| id.as_u128()).collect();
+        asked.sort_unstable();
         let mut found = HashSet::new();
         let mut held: usize = self.read.values().map(|ids| ids.len() * 16).sum();
         let known = files.iter().map(|file| (Arc::clone(file), self.read.get(&file.path).cloned()));
@@ -67,7 +70,9 @@ impl KnownIds {
             })
             .buffer_unordered(READS);
         while let Some((file, ids)) = reading.try_next().await? {
-            found.extend(questions.iter().map(|(id, _)| *id).filter(|id| ids.binary_search(&id.as_u128()).is_ok()));
+            common(&asked, &ids, |id| {
+                found.insert(ClickId::from(id));
+            });
             if held + ids.len() * 16 <= self.max_bytes && !self.read.contains_key(&file.path) {
                 held += ids.len() * 16;
                 self.read.insert(file.path.clone(), ids);

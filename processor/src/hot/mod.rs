@@ -29,6 +29,8 @@ mod publish;
 mod reader;
 mod retire;
 mod side;
+#[cfg(test)]
+mod sim;
 mod slot;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -20,12 +20,12 @@ use crate::lake::testing::{Fault, FaultStore, Gate};
 use crate::lake::{Change, LakeOptions, TableHandle};
 
 /// A lake that outlives the hot paths on it.
-struct World {
-    store: FaultStore,
-    registry: Arc<MemoryRegistry>,
+pub(super) struct World {
+    pub(super) store: FaultStore,
+    pub(super) registry: Arc<MemoryRegistry>,
 }
 
-struct Running {
+pub(super) struct Running {
     partitions: mpsc::Sender<Box<dyn Partition>>,
     cancel: CancellationToken,
     task: JoinHandle<Result<(), HotError>>,
@@ -33,26 +33,26 @@ struct Running {
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let store = FaultStore::new(Arc::new(InMemory::new()));
         Self { store, registry: Arc::default() }
     }
 
-    fn lake(&self) -> Lake {
+    pub(super) fn lake(&self) -> Lake {
         let root = Url::parse("memory:///lake").unwrap();
         Lake::with_store(Arc::new(self.store.clone()), root, LakeOptions::default()).unwrap()
     }
 
-    async fn table(&self, table: Table) -> TableHandle {
+    pub(super) async fn table(&self, table: Table) -> TableHandle {
         self.lake().table(table).await.unwrap()
     }
 
     /// A hot path with the times of tests: it commits at once.
-    fn start(&self) -> Running {
+    pub(super) fn start(&self) -> Running {
         self.start_with(quick())
     }
 
-    fn start_with(&self, config: HotConfig) -> Running {
+    pub(super) fn start_with(&self, config: HotConfig) -> Running {
         let registry: Arc<dyn Registry> = Arc::clone(&self.registry) as Arc<dyn Registry>;
         let path = HotPath::new(self.lake(), registry, Arc::new(Plain), config);
         let status = path.status();
@@ -63,7 +63,7 @@ impl World {
     }
 
     /// Waits until the lake holds `log` up to `position`.
-    async fn until(&self, log: &Log, position: u64) {
+    pub(super) async fn until(&self, log: &Log, position: u64) {
         let mut clicks = self.table(Table::Clicks).await;
         let app_id = slot::app_id(&log.journal.to_string());
         while clicks.txn(&app_id).is_none_or(|stored| (stored as u64) < position) {
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    async fn ids(&self, table: Table) -> Vec<u128> {
+    pub(super) async fn ids(&self, table: Table) -> Vec<u128> {
         let table = self.table(table).await;
         let mut ids = Vec::new();
         for file in table.files() {
@@ -88,27 +88,27 @@ impl World {
 }
 
 impl Running {
-    async fn read(&self, log: &Log) {
+    pub(super) async fn read(&self, log: &Log) {
         self.partitions.send(log.partition()).await.unwrap();
     }
 
-    async fn drain(self) -> Result<(), HotError> {
+    pub(super) async fn drain(self) -> Result<(), HotError> {
         self.cancel.cancel();
         self.task.await.unwrap()
     }
 
     /// As `kill -9` would: nothing is finished.
-    async fn kill(self) {
+    pub(super) async fn kill(self) {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
     }
 }
 
-fn quick() -> HotConfig {
+pub(super) fn quick() -> HotConfig {
     HotConfig { commit_after: Duration::from_millis(5), idle_after: Duration::from_millis(20), ..HotConfig::default() }
 }
 
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     UtcMicros::now().0
 }
 
@@ -117,7 +117,7 @@ fn sure() -> i64 {
     now() + 200 * SECOND
 }
 
-const ENTRY: &str = "clicks/_delta_log/";
+pub(super) const ENTRY: &str = "clicks/_delta_log/";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clicks_land_once_with_their_position_and_their_mark() {
@@ -187,6 +187,26 @@ async fn a_restart_knows_from_the_lake_what_its_window_has_lost() {
     world.until(&new, end).await;
     hot.drain().await.unwrap();
     assert_eq!(world.ids(Table::Clicks).await, (0..25).collect::<Vec<u128>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_was_days_ahead_and_went_back_makes_no_event_surely_new() {
+    let world = World::new();
+    let (old, new) = (Log::new(), Log::new());
+    // a journal's times never go back: after the clock was set right, events are still days ahead
+    let ahead = now() + 3 * 24 * 3_600 * SECOND;
+    let hot = world.start();
+    hot.read(&old).await;
+    let end = old.clicks(0..20, ahead);
+    world.until(&old, end).await;
+    hot.kill().await;
+
+    let hot = world.start();
+    hot.read(&new).await;
+    let end = new.clicks(0..20, ahead + 10 * SECOND);
+    world.until(&new, end).await;
+    hot.drain().await.unwrap();
+    assert_eq!(world.ids(Table::Clicks).await, (0..20).collect::<Vec<u128>>());
 }
 
 #[tokio::test(flavor = "multi_thread")]

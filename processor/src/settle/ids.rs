@@ -172,7 +172,7 @@ pub(crate) fn click_ids(batch: &RecordBatch) -> impl Iterator<Item = ClickId> {
 }
 
 /// Calls `found` with every number that is in both sorted lists.
-fn common<'a>(mut small: &'a [u128], mut large: &'a [u128], mut found: impl FnMut(u128)) {
+pub(crate) fn common<'a>(mut small: &'a [u128], mut large: &'a [u128], mut found: impl FnMut(u128)) {
     if small.len() > large.len() {
         std::mem::swap(&mut small, &mut large);
     }
