@@ -32,6 +32,7 @@ mod side;
 #[cfg(test)]
 mod sim;
 mod slot;
+mod tell;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

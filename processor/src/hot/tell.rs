@@ -1,0 +1,64 @@
+//! What the committer tells others: the registry's publisher, status, metrics.
+
+use std::sync::Arc;
+
+use ingest::ports::Landed;
+use schemas::UtcMicros;
+use tracing::info;
+
+use super::committer::Committer;
+use super::{HotStatus, PartitionStatus};
+
+impl Committer {
+    /// Publishes what has landed, and lets go of journals that are whole in the lake.
+    pub(super) fn finish(&mut self) {
+        let finished: Vec<usize> =
+            self.slots.iter().filter(|(_, slot)| slot.is_finished()).map(|(number, _)| *number).collect();
+        let slots = &self.slots;
+        self.progress.send_if_modified(|progress| {
+            let mut is_news = false;
+            for slot in slots.values() {
+                for &(id, through) in &slot.marks {
+                    // a journal that is a partition of its own counts in the partition's positions
+                    let committed = if slot.journal == Some(id) { slot.position() } else { 0 };
+                    let landed = Landed { id, through, committed };
+                    is_news |= progress.landed.insert(id, landed) != Some(landed);
+                }
+                if let (true, Some(journal)) = (slot.is_finished(), slot.journal) {
+                    is_news |= progress.finished.insert(journal);
+                }
+            }
+            is_news
+        });
+        let mut is_any = false;
+        for number in finished {
+            if let Some(slot) = self.slots.remove(&number) {
+                info!(partition = &*slot.name, at = slot.position(), "sealed, and all of it is in the lake");
+                self.metrics.forget_partition(&slot.name);
+                is_any = true;
+            }
+        }
+        if is_any {
+            self.tell();
+        }
+    }
+
+    /// Tells status and metrics how far each partition is.
+    pub(super) fn tell(&self) {
+        let oldest = self.slots.values().flat_map(|slot| &slot.buffer).flat_map(|(batch, _)| &batch.clicks);
+        let oldest = oldest.map(|one| one.click.event_time).min();
+        let lag_seconds = oldest.map_or(0.0, |oldest| UtcMicros::now().since(oldest).as_secs_f64());
+        let partitions: Vec<PartitionStatus> = self
+            .slots
+            .values()
+            .map(|slot| PartitionStatus {
+                name: Arc::clone(&slot.name),
+                next: slot.position(),
+                end: slot.end.max(slot.position()),
+                failing: slot.failing.clone(),
+            })
+            .collect();
+        self.metrics.note_lag(&partitions, lag_seconds);
+        self.status.send_replace(HotStatus { partitions, lag_seconds, failing: self.failing.clone() });
+    }
+}

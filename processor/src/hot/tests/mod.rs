@@ -1,0 +1,151 @@
+//! The whole hot path on a store in memory that fails on purpose.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::AsArray as _;
+use arrow::datatypes::Int64Type;
+use object_store::memory::InMemory;
+use schemas::UtcMicros;
+use schemas::tables::Table;
+use schemas::time::{HOUR, SECOND};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+mod life;
+mod once;
+mod side;
+
+use super::testing::{Log, MemoryRegistry, POISON, Plain};
+use super::*;
+use crate::lake::testing::{Fault, FaultStore, Gate};
+use crate::lake::{Change, LakeOptions, TableHandle};
+
+/// A lake that outlives the hot paths on it.
+pub(super) struct World {
+    pub(super) store: FaultStore,
+    pub(super) registry: Arc<MemoryRegistry>,
+}
+
+pub(super) struct Running {
+    partitions: mpsc::Sender<Box<dyn Partition>>,
+    cancel: CancellationToken,
+    task: JoinHandle<Result<(), HotError>>,
+    status: watch::Receiver<HotStatus>,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let store = FaultStore::new(Arc::new(InMemory::new()));
+        Self { store, registry: Arc::default() }
+    }
+
+    pub(super) fn lake(&self) -> Lake {
+        let root = Url::parse("memory:///lake").unwrap();
+        Lake::with_store(Arc::new(self.store.clone()), root, LakeOptions::default()).unwrap()
+    }
+
+    pub(super) async fn table(&self, table: Table) -> TableHandle {
+        self.lake().table(table).await.unwrap()
+    }
+
+    /// A hot path with the times of tests: it commits at once.
+    pub(super) fn start(&self) -> Running {
+        self.start_with(quick())
+    }
+
+    pub(super) fn start_with(&self, config: HotConfig) -> Running {
+        let registry: Arc<dyn Registry> = Arc::clone(&self.registry) as Arc<dyn Registry>;
+        let path = HotPath::new(self.lake(), registry, Arc::new(Plain), config);
+        let status = path.status();
+        let (partitions, incoming) = mpsc::channel(8);
+        let cancel = CancellationToken::new();
+        let task = tokio::spawn(path.run(incoming, cancel.clone()));
+        Running { partitions, cancel, task, status }
+    }
+
+    /// Waits until the lake holds `log` up to `position`.
+    pub(super) async fn until(&self, log: &Log, position: u64) {
+        let mut clicks = self.table(Table::Clicks).await;
+        let app_id = slot::app_id(&log.journal.to_string());
+        while clicks.txn(&app_id).is_none_or(|stored| (stored as u64) < position) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            // a store that is down for a while is part of some tests
+            let _ = clicks.refresh().await;
+        }
+    }
+
+    pub(super) async fn ids(&self, table: Table) -> Vec<u128> {
+        let table = self.table(table).await;
+        let mut ids = Vec::new();
+        for file in table.files() {
+            for batch in table.read(file, &["click_id"]).await.unwrap() {
+                let column = batch.column(0).as_binary::<i32>().clone();
+                ids.extend(column.iter().map(|id| u128::from_be_bytes(id.unwrap().try_into().unwrap())));
+            }
+        }
+        ids.sort_unstable();
+        ids
+    }
+}
+
+impl Running {
+    pub(super) async fn read(&self, log: &Log) {
+        self.partitions.send(log.partition()).await.unwrap();
+    }
+
+    pub(super) async fn drain(self) -> Result<(), HotError> {
+        self.cancel.cancel();
+        self.task.await.unwrap()
+    }
+
+    /// As `kill -9` would: nothing is finished.
+    pub(super) async fn kill(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+    }
+}
+
+pub(super) fn quick() -> HotConfig {
+    HotConfig { commit_after: Duration::from_millis(5), idle_after: Duration::from_millis(20), ..HotConfig::default() }
+}
+
+pub(super) fn now() -> i64 {
+    UtcMicros::now().0
+}
+
+/// An instant that no window is unsure of.
+fn sure() -> i64 {
+    now() + 200 * SECOND
+}
+
+pub(super) const ENTRY: &str = "clicks/_delta_log/";
+
+fn settled_time() -> i64 {
+    100 * HOUR + 5
+}
+
+/// Settles hour 100 up to [`settled_time`], which is returned.
+async fn settle_an_hour(world: &World) -> i64 {
+    let mut clicks = world.table(Table::Clicks).await;
+    let txns = vec![("settled/100".to_owned(), settled_time())];
+    if clicks.txn("settled/100").is_none() {
+        clicks.commit(Change { txns, ..Change::default() }).await.unwrap();
+    }
+    settled_time()
+}
+
+async fn rejected(world: &World) -> Vec<(i64, String)> {
+    let table = world.table(Table::Rejects).await;
+    let mut found = Vec::new();
+    for file in table.files() {
+        for batch in table.read(file, &["number", "reason"]).await.unwrap() {
+            let (numbers, reasons) = (batch.column(0).as_primitive::<Int64Type>(), batch.column(1).as_string::<i32>());
+            found.extend(numbers.values().iter().zip(reasons).map(|(n, r)| (*n, r.unwrap().to_owned())));
+        }
+    }
+    found.sort();
+    found
+}
