@@ -98,7 +98,7 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
         login = token.as_ref().map(|token| format!("http://{shown}/login?key={}", service.issue_login_key(token)));
         front.spawn("query service", serve(socket, query::router(service), front.stop_token()));
     }
-    let ops = Ops::new(metrics);
+    let ops = Ops::new(metrics, (roles.manage || roles.process).then(|| store.clone()));
     let health = CancellationToken::new();
     let serving = tokio::spawn(serve(sockets.ops, ops.clone().router(), health.clone()));
     if demo {

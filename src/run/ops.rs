@@ -9,18 +9,21 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::registry::Registry;
+use redirect::links::LinkStore;
 
 /// What the ops listener shows.
 #[derive(Clone, Debug)]
 pub(crate) struct Ops {
     ready: Arc<AtomicBool>,
     metrics: Arc<Registry>,
+    /// The store whose writer this process can't do without; none for a process that only redirects or reads.
+    writes: Option<LinkStore>,
 }
 
 impl Ops {
-    /// Not ready until told.
-    pub(crate) fn new(metrics: Registry) -> Self {
-        Self { ready: Arc::new(AtomicBool::new(false)), metrics: Arc::new(metrics) }
+    /// Not ready until told, and not while `writes` can't be written.
+    pub(crate) fn new(metrics: Registry, writes: Option<LinkStore>) -> Self {
+        Self { ready: Arc::new(AtomicBool::new(false)), metrics: Arc::new(metrics), writes }
     }
 
     /// Tells whether new work is welcome: from the end of the start to the beginning of the drain.
@@ -39,11 +42,16 @@ impl Ops {
 }
 
 async fn readyz(State(ops): State<Ops>) -> Response {
-    if ops.ready.load(Ordering::Acquire) {
-        "ready\n".into_response()
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping\n").into_response()
+    if !ops.ready.load(Ordering::Acquire) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping\n").into_response();
     }
+    if let Some(store) = &ops.writes
+        && let Err(error) = store.check_writable().await
+    {
+        tracing::error!(%error, "not ready");
+        return (StatusCode::SERVICE_UNAVAILABLE, "the link store can't be written\n").into_response();
+    }
+    "ready\n".into_response()
 }
 
 async fn metrics(State(ops): State<Ops>) -> Response {
