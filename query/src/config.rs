@@ -27,6 +27,8 @@ pub struct QueryConfig {
     pub refresh: Duration,
     /// Most time of one query, from its place in the queue to its last byte.
     pub deadline: Duration,
+    /// Most time in which the client of a long SQL answer takes nothing of it.
+    pub stall: Duration,
     /// Queries that run at a time, of reports and of SQL each.
     pub concurrent: usize,
     /// Queries that may wait for a place, and how long.
@@ -55,6 +57,7 @@ impl QueryConfig {
             threads: 2,
             refresh: Duration::from_millis(200),
             deadline: Duration::from_secs(60),
+            stall: Duration::from_secs(10),
             concurrent: 4,
             queued: 64,
             queue_wait: Duration::from_secs(5),

@@ -31,6 +31,10 @@ use crate::tables::{Tables, store_url};
 /// Consumers named in the message of a query that ran out of memory.
 const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2);
 
+/// Stack of a query thread, bytes. A plan is walked from call to call, and [`crate::sql`] lets in trees of a depth that
+/// needs less than a quarter of this even without optimisation. Only what is used of it is ever memory.
+const STACK: usize = 64 << 20;
+
 /// Runs queries.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -87,6 +91,20 @@ impl Engine {
     pub(crate) fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Running<T> {
         Running(self.threads.handle().spawn(work))
     }
+
+    /// Runs `work`, which may not yield for long, on a thread apart, so that who waits for it can be told in time. Not
+    /// waiting any more doesn't stop it.
+    ///
+    /// # Errors
+    /// When it panicked.
+    pub(crate) async fn apart<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, QueryError> {
+        let handle = self.threads.handle().clone();
+        let done = self.threads.handle().spawn_blocking(move || handle.block_on(work)).await;
+        done.map_err(|error| QueryError::lake("planning a query", error))
+    }
 }
 
 fn session(config: &QueryConfig) -> SessionConfig {
@@ -132,6 +150,7 @@ impl Threads {
             .worker_threads(threads.max(1))
             // reading a log waits in one for reads in others: never so few that all of them wait
             .max_blocking_threads(64)
+            .thread_stack_size(STACK)
             .thread_name("query")
             .enable_all()
             .build()?;

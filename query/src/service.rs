@@ -97,6 +97,7 @@ impl QueryService {
         let place = self.0.statements.take().await?;
         let limits = Limits {
             deadline: config.deadline,
+            stall: config.stall,
             rows: config.max_rows,
             bytes: config.max_bytes,
             hold: config.hold_bytes,

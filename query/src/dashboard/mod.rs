@@ -4,6 +4,7 @@
 mod chart;
 mod html;
 mod page;
+mod same_site;
 mod session;
 
 use std::time::Instant;
@@ -21,6 +22,7 @@ pub(crate) use session::Sessions;
 use crate::error::QueryError;
 use crate::service::QueryService;
 use page::{Range, Shown};
+use same_site::SameSite;
 
 /// Own files only, no inline script or style, no frames around the page.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
@@ -114,7 +116,12 @@ struct LoginForm {
     token: String,
 }
 
-async fn login(State(service): State<QueryService>, headers: HeaderMap, Form(form): Form<LoginForm>) -> Response {
+async fn login(
+    _: SameSite,
+    State(service): State<QueryService>,
+    headers: HeaderMap,
+    Form(form): Form<LoginForm>,
+) -> Response {
     let token = form.token.trim();
     match service.access().authenticate(token).await {
         Some(_) => begin(&service, token, &headers),
@@ -133,7 +140,7 @@ fn begin(service: &QueryService, token: &str, headers: &HeaderMap) -> Response {
     response
 }
 
-async fn logout(State(service): State<QueryService>, headers: HeaderMap) -> Response {
+async fn logout(_: SameSite, State(service): State<QueryService>, headers: HeaderMap) -> Response {
     let cookie = service.sessions().end(&headers, encrypted(&headers));
     let mut response = Redirect::to("/login").into_response();
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {

@@ -229,6 +229,29 @@ async fn a_browser_logs_in_looks_and_logs_out() {
 }
 
 #[tokio::test]
+async fn another_site_logs_nobody_in_or_out() {
+    let lake = lake();
+    let service = lake.service();
+    let cookie = log_in(&service, "t-a").await.header("set-cookie").split(';').next().unwrap().to_owned();
+    for (path, good) in [("/login", StatusCode::OK), ("/logout", StatusCode::SEE_OTHER)] {
+        for (name, value, status) in [
+            ("origin", "https://evil.example", StatusCode::FORBIDDEN),
+            ("sec-fetch-site", "cross-site", StatusCode::FORBIDDEN),
+            ("origin", "http://stats.example", good),
+        ] {
+            let form = Request::post(path)
+                .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+                .header(header::HOST, "stats.example")
+                .header(header::COOKIE, &cookie)
+                .header(name, value);
+            let page = send(&service, form.body(Body::from("token=t-a")).unwrap()).await;
+            assert_eq!(page.status, status, "{path} {name}: {value}");
+            assert_eq!(page.header("set-cookie").is_empty(), status == StatusCode::FORBIDDEN);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_login_link_works_once() {
     let lake = lake();
     let service = lake.service();

@@ -38,8 +38,10 @@ pub(crate) async fn report(
         true => extent(rows.clone()).await?,
         false => None,
     };
-    let span =
-        request.period.resolve(request.timezone, now, extent).map_err(|error| QueryError::Invalid(vec![error]))?;
+    let span = request
+        .period
+        .resolve(request.timezone, now, request.interval, extent)
+        .map_err(|error| QueryError::Invalid(vec![error]))?;
     let ends = ends(&request, span)?;
     let rows = plan::in_span(rows, span).map_err(|error| classify(&error))?;
     let chosen = plan::of_chosen_classes(rows.clone(), &request).map_err(|error| classify(&error))?;

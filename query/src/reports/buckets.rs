@@ -79,6 +79,19 @@ pub(crate) fn ends(tz: Tz, interval: Interval, start: UtcMicros, end: UtcMicros)
     Ok(ends)
 }
 
+/// Where the bucket that `instant` is in begins.
+pub(crate) fn begin(tz: Tz, interval: Interval, instant: UtcMicros) -> UtcMicros {
+    let step = match interval {
+        Interval::Minute => 60 * SECOND,
+        Interval::Hour => 3_600 * SECOND,
+        _ => return start_of(tz, first_of(interval, local_date(tz, instant))).min(instant),
+    };
+    let offset = offset(tz, instant.0);
+    let begin = instant.0 - (instant.0 + offset).rem_euclid(step);
+    let moved = self::offset(tz, begin) != offset;
+    UtcMicros(if moved { first(begin, instant.0, |instant| self::offset(tz, instant) == offset) } else { begin })
+}
+
 /// The bucket that `instant` is in.
 pub(crate) fn index(ends: &[i64], instant: i64) -> Option<usize> {
     let after = ends.partition_point(|&end| end <= instant);

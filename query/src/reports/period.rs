@@ -7,7 +7,7 @@ use chrono::{DateTime, Datelike, Days, Months, NaiveDate};
 use chrono_tz::Tz;
 use schemas::UtcMicros;
 
-use super::buckets::{local_date, start_of};
+use super::buckets::{self, Interval, local_date, start_of};
 use crate::error::FieldError;
 
 /// One end of a span as asked.
@@ -58,7 +58,7 @@ pub enum Preset {
     QuarterToDate,
     /// From the first of January.
     YearToDate,
-    /// From the first click to the last.
+    /// From the first click to the last, and what of the first one's bucket or day was before it.
     All,
 }
 
@@ -90,10 +90,10 @@ impl fmt::Display for Preset {
     }
 }
 
-/// A span as asked. Nothing given: from the first click to the last.
+/// A span as asked. Nothing given: as [`Preset::All`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
-    /// Where it begins; the first click when not given.
+    /// Where it begins; when not given, with the bucket of the first click, or its day.
     pub start: Option<Bound>,
     /// Where it ends; now when not given.
     pub end: Option<Bound>,
@@ -117,18 +117,23 @@ impl Period {
         }
     }
 
-    /// The instants meant, in `tz` at `now`. `extent`: first and last click, where that matters.
+    /// The instants meant, in `tz` at `now`, for buckets of `interval` if any. `extent`: first and last click, where
+    /// that matters.
     pub(crate) fn resolve(
         &self,
         tz: Tz,
         now: UtcMicros,
+        interval: Option<Interval>,
         extent: Option<(UtcMicros, UtcMicros)>,
     ) -> Result<Span, FieldError> {
         let today = local_date(tz, now);
         let from = |date: NaiveDate| Span { start: start_of(tz, date), end: now };
         let all = match extent {
             // clicks of clocks that are ahead, or of logs from elsewhere, are part of all there is
-            Some((first, last)) => Span { start: first.min(now), end: now.max(UtcMicros(last.0.saturating_add(1))) },
+            Some((first, last)) => Span {
+                start: buckets::begin(tz, interval.unwrap_or(Interval::Day), first.min(now)),
+                end: now.max(UtcMicros(last.0.saturating_add(1))),
+            },
             None => Span { start: now, end: now },
         };
         let span = match self.preset {

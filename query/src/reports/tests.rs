@@ -48,8 +48,18 @@ async fn an_empty_lake_is_zero_clicks() {
     assert!(report.data.is_empty() && report.totals.by_class.is_empty());
     let series = ask(&TestLake::new(), &operator(), "start=2026-03-14&end=2026-03-15&interval=hour").await;
     assert_eq!(series.data.len(), 48);
-    let nothing = ask(&TestLake::new(), &operator(), "interval=hour").await;
+    let nothing = ask(&TestLake::new(), &operator(), "interval=hour&interval_preset=all").await;
     assert!(nothing.data.is_empty(), "all of nothing is no time at all");
+}
+
+#[tokio::test]
+async fn the_first_bucket_of_all_there_is_is_whole() {
+    let lake = TestLake::with(&[click(1, at("2026-03-14T00:52:57.052950Z"))]);
+    let report = ask(&lake, &operator(), "interval=week&interval_preset=all&timezone=Asia/Tokyo").await;
+    let Row::Bucket { start, .. } = &report.data[0] else { panic!("no bucket") };
+    assert_eq!(start, "2026-03-09T00:00:00+09:00");
+    let report = ask(&lake, &operator(), "interval_preset=all").await;
+    assert_eq!(report.query["start"], "2026-03-14T00:00:00Z");
 }
 
 #[tokio::test]

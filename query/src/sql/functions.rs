@@ -1,5 +1,6 @@
 //! The functions that a statement may call: a list of what is in, so that nothing new comes in by itself. Out are
-//! those that make much of little (`repeat`, `lpad`, `range` …), and those that tell of files and versions.
+//! those that make much of little (`repeat`, `lpad`, `range`, `arrow_cast` to lists of a length, and in time `levenshtein`
+//! …), and those that tell of files and versions.
 
 use std::sync::Arc;
 
@@ -9,8 +10,6 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 
 const SCALAR: &[&str] = &[
     // any type
-    "arrow_cast",
-    "arrow_try_cast",
     "arrow_typeof",
     "coalesce",
     "greatest",
@@ -31,7 +30,6 @@ const SCALAR: &[&str] = &[
     "find_in_set",
     "initcap",
     "left",
-    "levenshtein",
     "lower",
     "ltrim",
     "octet_length",

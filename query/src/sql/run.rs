@@ -1,27 +1,26 @@
-//! Runs a statement and sends its rows, held back at first, then as they come.
+//! Runs a statement.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use datafusion::execution::context::SQLOptions;
 use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use schemas::Principal;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::check::{Checked, check};
+use super::check::check;
 use super::encode::{EncodeError, Encoder, Format};
-use crate::engine::{Engine, Running};
+use super::out::{self, Limits, Out, SqlStream};
+use crate::engine::Engine;
 use crate::error::QueryError;
 use crate::failure::classify;
 use crate::limits::within;
 use crate::metrics::QueryMetrics;
 
-/// Pieces of a body between the query and its client: enough to keep both busy, few enough to hold the query back.
-const PIECES: usize = 4;
+/// Rows of a batch of a statement that makes long texts: a batch of them is in no one's account.
+const FEW_ROWS: usize = 512;
 
 /// An answer.
 #[derive(Debug)]
@@ -30,39 +29,6 @@ pub enum SqlAnswer {
     Whole(Bytes),
     /// The rest comes; it ends with an error when it isn't whole.
     Stream(SqlStream),
-}
-
-enum Piece {
-    Bytes(Bytes),
-    End,
-    Failed(QueryError),
-}
-
-/// A body as it comes. Dropping it stops the query.
-#[derive(Debug)]
-pub struct SqlStream {
-    pieces: mpsc::Receiver<Piece>,
-    done: bool,
-    _query: Running<()>,
-}
-
-impl Stream for SqlStream {
-    type Item = Result<Bytes, QueryError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.done {
-            return Poll::Ready(None);
-        }
-        let piece = match std::task::ready!(self.pieces.poll_recv(context)) {
-            Some(Piece::Bytes(bytes)) => return Poll::Ready(Some(Ok(bytes))),
-            Some(Piece::End) => None,
-            Some(Piece::Failed(error)) => Some(Err(error)),
-            // closed without a word: stopped by its deadline while the client didn't read
-            None => Some(Err(QueryError::lake("sending an answer", "the query was stopped"))),
-        };
-        self.done = true;
-        Poll::Ready(piece)
-    }
 }
 
 /// All that a query needs.
@@ -74,56 +40,35 @@ pub(crate) struct Job {
     pub(crate) format: Format,
     pub(crate) limits: Limits,
     pub(crate) metrics: QueryMetrics,
-    /// Kept until the last byte is made.
+    /// Kept until the last byte is made, and until its planning ends even when nobody waits for that any more.
     pub(crate) _place: OwnedSemaphorePermit,
-}
-
-/// What one answer may be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) deadline: Duration,
-    pub(crate) rows: u64,
-    pub(crate) bytes: u64,
-    pub(crate) hold: usize,
 }
 
 /// Starts `job`, and waits until its answer is whole or too long to be held back.
 pub(crate) async fn start(job: Job) -> Result<SqlAnswer, QueryError> {
-    let (begun, beginning) = oneshot::channel();
-    let (sender, pieces) = mpsc::channel(PIECES);
-    let engine = Arc::clone(&job.engine);
+    let (mut out, receiving) = out::pair(job.limits);
+    let (engine, job) = (Arc::clone(&job.engine), Arc::new(job));
     let query = engine.spawn(async move {
         let began = Instant::now();
-        let mut out = Out { begun: Some(begun), sender, held: Vec::new(), bytes: 0, rows: 0, limits: job.limits };
         let result = within(job.limits.deadline, answer(&job, &mut out)).await;
         job.metrics.took("sql", began.elapsed());
         // its place is free before the client has read the last byte
         drop(job);
         out.end(result).await;
     });
-    match beginning.await {
-        Ok(Ok(Begin::Whole(bytes))) => Ok(SqlAnswer::Whole(bytes)),
-        Ok(Ok(Begin::Stream)) => Ok(SqlAnswer::Stream(SqlStream { pieces, done: false, _query: query })),
-        Ok(Err(error)) => Err(error),
-        Err(_) => Err(QueryError::lake("running a query", "it stopped without a word")),
-    }
+    receiving.begin(query).await
 }
 
-async fn answer(job: &Job, out: &mut Out) -> Result<(), QueryError> {
-    let checked = check(&job.sql)?;
-    match rows(job, &checked, None, out).await {
+async fn answer(job: &Arc<Job>, out: &mut Out) -> Result<(), QueryError> {
+    match rows(job, None, out).await {
         // A fresh snapshot doesn't have the file that is gone. Only while nothing has been sent.
-        Err(QueryError::Stale(_)) if out.begun.is_some() => {
-            (out.rows, out.bytes) = (0, 0);
-            out.held.clear();
-            rows(job, &checked, Some(Instant::now()), out).await
-        }
+        Err(QueryError::Stale(_)) if out.forget() => rows(job, Some(Instant::now()), out).await,
         result => result,
     }
 }
 
-async fn rows(job: &Job, checked: &Checked, not_before: Option<Instant>, out: &mut Out) -> Result<(), QueryError> {
-    let mut stream = plan(job, checked, not_before).await?;
+async fn rows(job: &Arc<Job>, not_before: Option<Instant>, out: &mut Out) -> Result<(), QueryError> {
+    let mut stream = job.engine.apart(plan(Arc::clone(job), not_before)).await??;
     let schema = stream.schema();
     if job.format.needs_distinct_names()
         && let Some(name) = twice(schema.fields().iter().map(|field| field.name().as_str()))
@@ -144,19 +89,23 @@ async fn rows(job: &Job, checked: &Checked, not_before: Option<Instant>, out: &m
     out.put(encoder.finish().map_err(failed)?, 0).await
 }
 
-async fn plan(
-    job: &Job,
-    checked: &Checked,
-    not_before: Option<Instant>,
-) -> Result<SendableRecordBatchStream, QueryError> {
+/// From the text to a stream that is about to begin. Once it has the tables it yields to nobody.
+async fn plan(job: Arc<Job>, not_before: Option<Instant>) -> Result<SendableRecordBatchStream, QueryError> {
+    let checked = check(&job.sql)?;
     let session = job.engine.session();
+    if checked.longer_texts {
+        let state = session.state_ref();
+        let mut state = state.write();
+        let config = state.config().clone().with_batch_size(FEW_ROWS);
+        *state.config_mut() = config;
+    }
     for &table in &checked.tables {
         let snapshot = job.engine.tables.snapshot(table, not_before).await?;
         let provider = job.engine.tables.provider(&snapshot, &job.principal);
         session.register_table(table.as_str(), provider).map_err(|error| classify(&error))?;
     }
     let state = session.state();
-    let plan = state.statement_to_plan(checked.statement.clone()).await.map_err(|error| classify(&error))?;
+    let plan = state.statement_to_plan(checked.statement).await.map_err(|error| classify(&error))?;
     SQLOptions::new()
         .with_allow_ddl(false)
         .with_allow_dml(false)
@@ -170,65 +119,4 @@ async fn plan(
 fn twice<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut seen = std::collections::HashSet::new();
     names.into_iter().find(|name| !seen.insert(*name))
-}
-
-enum Begin {
-    Whole(Bytes),
-    Stream,
-}
-
-/// Where an answer goes: held back while it is short, then on its way.
-struct Out {
-    /// Taken when the answer is on its way.
-    begun: Option<oneshot::Sender<Result<Begin, QueryError>>>,
-    sender: mpsc::Sender<Piece>,
-    held: Vec<u8>,
-    bytes: u64,
-    rows: u64,
-    limits: Limits,
-}
-
-impl Out {
-    async fn put(&mut self, bytes: Vec<u8>, rows: u64) -> Result<(), QueryError> {
-        self.rows += rows;
-        self.bytes += bytes.len() as u64;
-        for (count, limit, unit) in [(self.rows, self.limits.rows, "rows"), (self.bytes, self.limits.bytes, "bytes")] {
-            if count > limit {
-                return Err(QueryError::TooLarge { limit, unit });
-            }
-        }
-        if self.begun.is_none() {
-            return self.send(bytes).await;
-        }
-        self.held.extend_from_slice(&bytes);
-        if self.held.len() > self.limits.hold
-            && let Some(begun) = self.begun.take()
-        {
-            let _ = begun.send(Ok(Begin::Stream));
-            let held = std::mem::take(&mut self.held);
-            return self.send(held).await;
-        }
-        Ok(())
-    }
-
-    async fn send(&self, bytes: Vec<u8>) -> Result<(), QueryError> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let gone = |_| QueryError::lake("sending an answer", "the client is gone");
-        self.sender.send(Piece::Bytes(bytes.into())).await.map_err(gone)
-    }
-
-    /// Says how it ended.
-    async fn end(mut self, result: Result<(), QueryError>) {
-        match (self.begun.take(), result) {
-            (Some(begun), result) => {
-                let held = std::mem::take(&mut self.held);
-                let _ = begun.send(result.map(|()| Begin::Whole(held.into())));
-            }
-            (None, Ok(())) => drop(self.sender.send(Piece::End).await),
-            // no waiting for a client that doesn't read: a body that just stops is cut too
-            (None, Err(error)) => drop(self.sender.try_send(Piece::Failed(error))),
-        }
-    }
 }
