@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{AsArray as _, RecordBatch, StringArray, TimestampMicrosecondArray};
+use futures::StreamExt as _;
+use object_store::ObjectStore as _;
 use object_store::memory::InMemory;
 use schemas::tables::Table;
 use schemas::time::{DAY, HOUR, SECOND};
@@ -262,4 +264,25 @@ async fn objects(store: &FaultStore) -> BTreeMap<String, usize> {
         *folders.entry(format!("{folder}/")).or_default() += 1;
     }
     folders
+}
+
+#[tokio::test]
+async fn three_thousand_commits_leave_few_files() {
+    let store = FaultStore::new(Arc::new(InMemory::new()));
+    let lake = lake_in(&store, Duration::from_secs(1));
+    let config = SettleConfig { maintain_every: Duration::ZERO, ..SettleConfig::default() };
+    let mut settler = Settler::new(&lake, Arc::new(Journals::default()), config).await.unwrap();
+    let mut clicks = lake.table(Table::Clicks).await.unwrap();
+    for n in 0..3_000 {
+        clicks.refresh().await.unwrap();
+        let add = clicks.write(&rows(&[(n, (n / 2) as i64, Source::Origin)])).await.unwrap();
+        clicks.commit(Change { add, ..Change::default() }).await.unwrap();
+        if n % 20 == 19 {
+            // the clean-up's clock is ahead of the files', so that what is dead is old enough
+            settler.pass_at(UtcMicros::now().plus(Duration::from_secs(5))).await.unwrap();
+        }
+    }
+    let files = store.list(None).collect::<Vec<_>>().await.len();
+    assert!(files < 500, "{files} files");
+    assert_eq!(held(&lake, Table::Clicks).await.len(), 3_000);
 }
