@@ -36,6 +36,9 @@ const ID_DIGITS: usize = 32;
 /// Ids kept in memory to find lines that are rows already, bytes.
 const ID_BYTES: usize = 64 << 20;
 
+/// Upkeep is due after so many commits.
+const UPKEEP_COMMITS: i64 = 50;
+
 /// How far an import is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -71,6 +74,21 @@ struct Shared {
 struct Tables {
     settler: Settler,
     side: SideTables,
+    /// The version of `clicks` that upkeep has last seen.
+    kept_up: i64,
+}
+
+impl Tables {
+    /// Merges and cleans up after many commits: nobody else may be there to do it.
+    async fn keep_up(&mut self) {
+        let version = self.settler.desk.clicks.version();
+        if version - self.kept_up >= UPKEEP_COMMITS {
+            self.kept_up = version;
+            if let Err(error) = self.settler.pass().await {
+                tracing::warn!(%error, "upkeep failed, the import has landed");
+            }
+        }
+    }
 }
 
 impl Importer {
@@ -142,6 +160,9 @@ impl Run {
         let key = identity::key(&hashed.sha256, &self.options);
         let mut tables = self.tables().await.map_err(|failure| failure.of(&name))?;
         let summary = self.take_in(&name, hashed, &key, &mut tables, progress).await;
+        if summary.is_ok() && !self.options.dry_run {
+            tables.keep_up().await;
+        }
         self.give_back(tables);
         summary
     }
@@ -164,7 +185,8 @@ impl Run {
         let settler = Settler::new(lake, Arc::clone(&self.shared.registry), settle).await?;
         let side =
             SideTables { rejects: lake.table(Table::Rejects).await?, edge_files: lake.table(Table::EdgeFiles).await? };
-        Ok(Tables { settler, side })
+        let kept_up = settler.desk.clicks.version();
+        Ok(Tables { settler, side, kept_up })
     }
 
     fn give_back(&self, tables: Tables) {

@@ -367,3 +367,17 @@ async fn progress_is_told_and_ends_with_the_file() {
     let last = seen.lock().unwrap().last().copied().unwrap();
     assert_eq!(last, Progress { bytes: log.len() as u64, of: log.len() as u64, lines: 1_000 });
 }
+
+#[tokio::test]
+async fn many_small_files_leave_few_behind() {
+    let bench = bench();
+    let start = 20_526 * DAY;
+    for n in 0..120u64 {
+        let log: String =
+            (0..3).map(|m| line_at(10 * n + m, UtcMicros(start + n as i64 * SECOND), "HIT", "k")).collect();
+        assert_eq!(bench.import(&log).await.added.edge, 3);
+    }
+    let clicks = bench.lake.table(Table::Clicks).await.unwrap();
+    assert!(clicks.files().len() < 60, "{}", clicks.files().len());
+    assert_eq!(bench.count(Table::Clicks).await, 360);
+}
