@@ -1,4 +1,5 @@
-//! Instants as logs write them.
+//! Instants as logs write them. One outside [`EARLIEST`] and [`LATEST`] is none: no edge log is older than the web or
+//! from another century, and a row of such a time would stay in the lake for good.
 
 use chrono::{Datelike, NaiveDate};
 use schemas::UtcMicros;
@@ -8,9 +9,18 @@ const MINUTE: i64 = 60 * SECOND;
 const MONTHS: [&[u8; 3]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
+/// 1990-01-01T00:00:00Z
+pub const EARLIEST: UtcMicros = UtcMicros(631_152_000 * SECOND);
+/// 2199-12-31T23:59:59.999999Z
+pub const LATEST: UtcMicros = UtcMicros(7_258_118_400 * SECOND - 1);
+
+fn sane(micros: i64) -> Option<UtcMicros> {
+    (EARLIEST.0..=LATEST.0).contains(&micros).then_some(UtcMicros(micros))
+}
+
 /// `2026-03-14` and `09:26:53`, UTC.
 pub fn date_and_time(date: &[u8], time: &[u8]) -> Option<UtcMicros> {
-    Some(UtcMicros(day(date)?.checked_add(time_of_day(time)?)?))
+    sane(day(date)? + time_of_day(time)?)
 }
 
 /// Seconds since 1970 with or without a fraction: `1773480413.123`. Finer than microseconds is cut off.
@@ -26,7 +36,7 @@ pub fn epoch_seconds(text: &[u8]) -> Option<UtcMicros> {
     let seconds = whole
         .iter()
         .try_fold(0_i64, |value, digit| digit.is_ascii_digit().then(|| value * 10 + i64::from(digit - b'0')))?;
-    Some(UtcMicros(seconds * SECOND + fraction))
+    sane(seconds * SECOND + fraction)
 }
 
 /// RFC 3339: `2026-03-14T10:26:53.123+01:00`, `…Z`, `…+0100`.
@@ -43,7 +53,7 @@ pub fn rfc3339(text: &[u8]) -> Option<UtcMicros> {
         }
         _ => (0, rest),
     };
-    Some(UtcMicros(local + fraction - offset(zone)?))
+    sane(local + fraction - offset(zone)?)
 }
 
 /// The common log format's: `14/Mar/2026:09:26:53 +0000`.
@@ -53,7 +63,7 @@ pub fn common_log(text: &[u8]) -> Option<UtcMicros> {
     }
     let month = MONTHS.iter().position(|name| name.eq_ignore_ascii_case(&text[3..6]))? as u32 + 1;
     let date = NaiveDate::from_ymd_opt(number(&text[7..11])? as i32, month, number(&text[..2])?)?;
-    Some(UtcMicros(days(date) * DAY + time_of_day(&text[12..20])? - offset(&text[21..])?))
+    sane(days(date) * DAY + time_of_day(&text[12..20])? - offset(&text[21..])?)
 }
 
 /// Any of the above that `text` can be.
@@ -157,6 +167,29 @@ mod tests {
     fn a_day_border_is_crossed_by_the_zone() {
         assert_eq!(shown(common_log(b"01/Jan/2026:00:30:00 +0100")), "2025-12-31T23:30:00Z");
         assert_eq!(shown(common_log(b"29/Feb/2024:23:59:60 +0000")), "2024-03-01T00:00:00Z");
+    }
+
+    #[test]
+    fn no_log_is_of_the_year_nought_or_of_another_century() {
+        for (date, shows) in [
+            ("0000-01-01", false),
+            ("1970-01-01", false),
+            ("1989-12-31", false),
+            ("1990-01-01", true),
+            ("2199-12-31", true),
+            ("2200-01-01", false),
+            ("2999-01-01", false),
+        ] {
+            let at = |time: &str| date_and_time(date.as_bytes(), time.as_bytes()).is_some();
+            assert_eq!((at("00:00:00"), at("23:59:59")), (shows, shows), "{date}");
+            assert_eq!(any(format!("{date}T12:00:00Z").as_bytes()).is_some(), shows, "{date}");
+            let common = format!("{}/Jan/{}:00:00:00 +0000", &date[8..], &date[..4]);
+            assert_eq!(any(common.as_bytes()).is_some(), shows, "{common}");
+        }
+        for (seconds, shows) in [("0", false), ("631151999.999", false), ("631152000", true), ("7258118400", false)] {
+            assert_eq!(epoch_seconds(seconds.as_bytes()).is_some(), shows, "{seconds}");
+        }
+        assert!(any(b"1990-01-01T00:30:00+01:00").is_none() && any(b"1989-12-31T23:30:00-01:00").is_some());
     }
 
     #[test]

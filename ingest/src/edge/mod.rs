@@ -5,7 +5,8 @@
 //!   gzip, zstd, plain     (in order)      (in order)       format file → judge
 //! ```
 //!
-//! * [`reader`], [`unpack`], [`block`]: decompression told by magic bytes, line limits, SHA-256 of the raw bytes
+//! * [`reader`], [`unpack`], [`block`]: decompression told by magic bytes, line limits, SHA-256 of the raw bytes;
+//!   `gzip`, `zstandard`: the packings, member by member
 //! * [`parser`]: a file's parser; hands out [`Job`]s that may be parsed in parallel
 //! * [`mod@format`], [`mod@sniff`]: the table of formats, and which of them a file is
 //! * [`nginx_json`], [`nginx_combined`], [`cloudfront_v1`]: one file a format, with [`nginx`] and [`cloudfront`]
@@ -34,6 +35,7 @@ pub mod clock;
 pub mod cloudfront;
 pub mod cloudfront_v1;
 pub mod format;
+mod gzip;
 pub mod identity;
 pub mod json;
 pub mod judge;
@@ -48,6 +50,7 @@ pub mod target;
 #[cfg(test)]
 mod testing;
 pub mod unpack;
+mod zstandard;
 
 pub use arena::Arena;
 pub use block::Block;

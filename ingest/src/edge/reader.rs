@@ -1,7 +1,8 @@
 //! The file as blocks of whole lines: unpacked, counted, hashed, bounded in every direction.
 //!
-//! A line over the limit is skipped without being held. Packed data that breaks off keeps what came before. Where
-//! blocks end depends on the unpacked bytes and the limits alone.
+//! A line over the limit is skipped without being held. Packed data that ends in the middle keeps what came before;
+//! damaged data is an error, which [`LineReader::skim`] finds before any line is used. Where blocks end depends on the
+//! unpacked bytes and the limits alone.
 
 use std::io::{self, Read};
 
@@ -15,6 +16,9 @@ pub const KEPT_OF_LONG_LINE: usize = 4 * 1024;
 /// The limit on the ratio holds once this much has come out: small files may be as repetitive as they like.
 const RATIO_FROM: u64 = 64 << 20;
 const STEP: usize = 64 * 1024;
+/// Unpacked bytes held at once where nobody wants them.
+const SKIMMED: usize = 256 * 1024;
+const TRUNCATED: &str = "the packed data ends in the middle";
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// What a file may cost.
@@ -36,7 +40,7 @@ impl Default for ReadLimits {
     }
 }
 
-/// Why a file can't be read on. Packed data that breaks off is none of these: see [`Ending::truncated`].
+/// Why a file can't be read on. Packed data that ends in the middle is none of these: see [`Ending::truncated`].
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The raw bytes can't be read.
@@ -47,6 +51,18 @@ pub enum ReadError {
     Unsupported {
         /// The packing's name.
         packing: &'static str,
+    },
+    /// It is damaged: lines out of it may never have been written.
+    #[error("the {packing} data is corrupt, noticed at byte {at} of the file, in member {member}: {why}")]
+    Corrupt {
+        /// How it is packed.
+        packing: Packing,
+        /// Which member or frame, from 1.
+        member: u64,
+        /// The raw byte at which it was noticed; the damage is there or before.
+        at: u64,
+        /// What is wrong.
+        why: String,
     },
     /// It unpacks to more than is allowed.
     #[error("unpacks to more than {limit} bytes, the limit")]
@@ -66,7 +82,9 @@ impl ReadError {
     fn of(broken: Broken) -> Self {
         match broken {
             Broken::Io(error) => Self::Io(error),
-            Broken::Data(why) => Self::Io(io::Error::new(io::ErrorKind::InvalidData, why)),
+            // where this matters it was told apart before
+            Broken::Truncated => Self::Io(io::ErrorKind::UnexpectedEof.into()),
+            Broken::Corrupt { packing, member, at, why } => Self::Corrupt { packing, member, at, why },
             Broken::Unsupported(packing) => Self::Unsupported { packing },
         }
     }
@@ -85,7 +103,7 @@ pub struct Ending {
     pub lines: u64,
     /// How it is packed.
     pub packing: Packing,
-    /// Why the packed data broke off, if it did. What came before was read.
+    /// That the packed data ends in the middle, or what follows it isn't any. What came before was read.
     pub truncated: Option<String>,
 }
 
@@ -99,7 +117,7 @@ pub struct LineReader<R: Read> {
     /// Inside a line over the limit, the rest of which is thrown away.
     skipping: bool,
     ended: bool,
-    truncated: Option<String>,
+    truncated: bool,
     next_line: u64,
     bytes: u64,
     peeked: Option<Block>,
@@ -119,7 +137,7 @@ impl<R: Read> LineReader<R> {
             carry: Vec::new(),
             skipping: false,
             ended: false,
-            truncated: None,
+            truncated: false,
             next_line: 1,
             bytes: 0,
             peeked: None,
@@ -137,7 +155,19 @@ impl<R: Read> LineReader<R> {
         Ok(self.peeked.as_ref().map_or(&[], |block| &block.bytes))
     }
 
-    /// The next block; `None` at the end of the file, or where its packed data breaks off.
+    /// Reads the whole file without its lines, with all checks: its SHA-256 and its number of bytes.
+    ///
+    /// # Errors
+    /// As [`LineReader::next_block`].
+    pub fn skim(mut self) -> Result<([u8; 32], u64), ReadError> {
+        let mut buffer = vec![0; SKIMMED];
+        while !self.ended {
+            self.fill(&mut buffer, 0)?;
+        }
+        Ok(self.source.finish()?)
+    }
+
+    /// The next block; `None` at the end of the file, or where its packed data ends in the middle.
     ///
     /// # Errors
     /// As [`ReadError`] says; then the file is of no use any more.
@@ -149,7 +179,7 @@ impl<R: Read> LineReader<R> {
     }
 
     /// Raw bytes read so far, for a progress bar.
-    pub fn raw_bytes(&mut self) -> u64 {
+    pub fn raw_bytes(&self) -> u64 {
         self.source.raw_bytes()
     }
 
@@ -159,8 +189,9 @@ impl<R: Read> LineReader<R> {
     /// When they can't be read.
     pub fn finish(self) -> io::Result<Ending> {
         let packing = self.source.packing();
+        let truncated = if self.truncated { Some(TRUNCATED.to_owned()) } else { self.source.note().map(str::to_owned) };
         let (sha256, raw_bytes) = self.source.finish()?;
-        let (bytes, lines, truncated) = (self.bytes, self.next_line - 1, self.truncated);
+        let (bytes, lines) = (self.bytes, self.next_line - 1);
         Ok(Ending { sha256, raw_bytes, bytes, lines, packing, truncated })
     }
 
@@ -198,8 +229,8 @@ impl<R: Read> LineReader<R> {
                     self.bytes += read as u64;
                     self.check_size()?;
                 }
-                Err(Broken::Data(why)) => {
-                    self.truncated = Some(why);
+                Err(Broken::Truncated) => {
+                    self.truncated = true;
                     self.ended = true;
                 }
                 Err(other) => return Err(ReadError::of(other)),
@@ -226,7 +257,8 @@ impl<R: Read> LineReader<R> {
         let tail = if rest == 0 {
             Tail::Whole
         } else if self.ended {
-            if self.truncated.is_some() { Tail::CutShort } else { Tail::Unterminated }
+            // a member that is left out may hold the line's rest
+            if self.truncated || self.source.note().is_some() { Tail::CutShort } else { Tail::Unterminated }
         } else if rest > self.limits.line + 1 {
             // One more than the limit, as a carriage return before the line end doesn't count.
             buffer.truncate(whole + rest.min(KEPT_OF_LONG_LINE));

@@ -1,14 +1,22 @@
 //! Raw bytes to unpacked bytes. What packed them is told by their first bytes, never by a name.
 //!
+//! ```text
+//! raw bytes ──hash, count──► member │ member │ zeros     padding, fine
+//!                                            │ others    not packed data: left out, and noted
+//!                                   │ damaged            an error: its lines can't be told from invented ones
+//!                                   │ ends in the middle what came before is read
+//! ```
 //! gzip goes through `flate2` with `zlib-rs`: pure Rust, and on CloudFront's logs it takes 0.19 s for what its default
 //! backend does in 0.27 s and `zcat` in 0.83 s (250 MB out of 41 MB, one core). It costs no build time, as `parquet`
 //! has it too.
 
 use std::fmt;
-use std::io::{self, BufReader, Chain, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
-use flate2::bufread::MultiGzDecoder;
 use sha2::{Digest, Sha256};
+
+use super::gzip::{self, Gzip};
+use super::zstandard::{self, Zstandard};
 
 /// How a file is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +29,19 @@ pub enum Packing {
     Zstd,
 }
 
+impl fmt::Display for Packing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "plain",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        })
+    }
+}
+
 /// Packings that are recognised only to say so.
 const UNSUPPORTED: [(&[u8], &str); 4] =
     [(b"PK\x03\x04", "zip"), (b"BZh", "bzip2"), (b"\xfd7zXZ\0", "xz"), (b"\xff\x06\0\0sNaPpY", "snappy")];
-const GZIP: &[u8] = b"\x1f\x8b";
-const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 /// Enough first bytes to tell.
 const MAGIC_BYTES: usize = 10;
 const BUFFER: usize = 128 * 1024;
@@ -35,38 +51,52 @@ struct Raw<R> {
     inner: R,
     hash: Sha256,
     bytes: u64,
-    /// Set when reading itself failed, to tell that from packed data that is broken.
-    failed: bool,
 }
 
 impl<R: Read> Read for Raw<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.inner.read(buffer) {
-            Ok(read) => {
-                self.hash.update(&buffer[..read]);
-                self.bytes += read as u64;
-                Ok(read)
-            }
-            Err(error) => {
-                self.failed = self.failed || error.kind() != io::ErrorKind::Interrupted;
-                Err(error)
-            }
-        }
+        let read = self.inner.read(buffer)?;
+        self.hash.update(&buffer[..read]);
+        self.bytes += read as u64;
+        Ok(read)
     }
 }
 
 type Source<R> = BufReader<Chain<Cursor<Vec<u8>>, Raw<R>>>;
 
-enum Decoder<R: Read> {
-    Plain(Source<R>),
-    Gzip(Box<MultiGzDecoder<Source<R>>>),
-    Zstd(zstd::Decoder<'static, Source<R>>),
+#[derive(Debug)]
+enum Codec {
+    Plain,
+    Gzip(Box<Gzip>),
+    Zstd(Zstandard),
+    /// After the last member.
+    Over,
+}
+
+/// What ends the reading of a member.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Io(io::Error),
+    /// The file ends inside it.
+    Truncated,
+    /// It isn't what was packed.
+    Corrupt(String),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
 }
 
 /// A reader of unpacked bytes.
 pub struct Unpack<R: Read> {
-    decoder: Decoder<R>,
+    source: Source<R>,
+    codec: Codec,
     packing: Packing,
+    /// Members begun so far.
+    members: u64,
+    note: Option<String>,
 }
 
 /// Why unpacking ended early.
@@ -74,8 +104,19 @@ pub struct Unpack<R: Read> {
 pub enum Broken {
     /// The raw bytes couldn't be read.
     Io(io::Error),
-    /// They could, but they are no whole packed file.
-    Data(String),
+    /// They end inside a member, of which no check is known to hold. What was read is as good as that.
+    Truncated,
+    /// They are damaged: what was read of the member at fault may never have been written.
+    Corrupt {
+        /// How they are packed.
+        packing: Packing,
+        /// Which member or frame, from 1.
+        member: u64,
+        /// The raw byte at which it was noticed.
+        at: u64,
+        /// What is wrong.
+        why: String,
+    },
     /// They are packed in a way that isn't unpacked here.
     Unsupported(&'static str),
 }
@@ -86,22 +127,21 @@ impl<R: Read> Unpack<R> {
     /// # Errors
     /// When they can't be read, or are of a packing that isn't supported.
     pub fn new(reader: R) -> Result<Self, Broken> {
-        let mut raw = Raw { inner: reader, hash: Sha256::new(), bytes: 0, failed: false };
+        let mut raw = Raw { inner: reader, hash: Sha256::new(), bytes: 0 };
         let mut magic = Vec::with_capacity(MAGIC_BYTES);
         raw.by_ref().take(MAGIC_BYTES as u64).read_to_end(&mut magic).map_err(Broken::Io)?;
         if let Some((_, name)) = UNSUPPORTED.iter().find(|(bytes, _)| magic.starts_with(bytes)) {
             return Err(Broken::Unsupported(name));
         }
-        let (gzip, zstd) = (magic.starts_with(GZIP), magic.starts_with(ZSTD));
-        let source = BufReader::with_capacity(BUFFER, Cursor::new(magic).chain(raw));
-        let (decoder, packing) = if gzip {
-            (Decoder::Gzip(Box::new(MultiGzDecoder::new(source))), Packing::Gzip)
-        } else if zstd {
-            (Decoder::Zstd(zstd::Decoder::with_buffer(source).map_err(Broken::Io)?), Packing::Zstd)
+        let (codec, packing) = if magic.starts_with(&gzip::MAGIC) {
+            (Codec::Gzip(Box::new(Gzip::new())), Packing::Gzip)
+        } else if magic.starts_with(&zstandard::MAGIC) {
+            (Codec::Zstd(Zstandard::new().map_err(Broken::Io)?), Packing::Zstd)
         } else {
-            (Decoder::Plain(source), Packing::Plain)
+            (Codec::Plain, Packing::Plain)
         };
-        Ok(Self { decoder, packing })
+        let source = BufReader::with_capacity(BUFFER, Cursor::new(magic).chain(raw));
+        Ok(Self { source, codec, packing, members: 0, note: None })
     }
 
     /// How the file is packed.
@@ -110,31 +150,92 @@ impl<R: Read> Unpack<R> {
     }
 
     /// Raw bytes read so far.
-    pub fn raw_bytes(&mut self) -> u64 {
-        self.raw().bytes
+    pub fn raw_bytes(&self) -> u64 {
+        self.source.get_ref().get_ref().1.bytes
+    }
+
+    /// At the end: what a person should know of bytes that were left out behind the packed data.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     /// Reads unpacked bytes; 0 at the end.
     ///
     /// # Errors
-    /// As [`Broken`] says. What was read before is good as far as it goes.
+    /// As [`Broken`] says.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Broken> {
-        loop {
-            let read = match &mut self.decoder {
-                Decoder::Plain(source) => source.read(buffer),
-                Decoder::Gzip(decoder) => decoder.read(buffer),
-                Decoder::Zstd(decoder) => decoder.read(buffer),
-            };
-            match read {
-                Ok(read) => return Ok(read),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if self.raw().failed => return Err(Broken::Io(error)),
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return Err(Broken::Data("the packed data ends in the middle".to_owned()));
-                }
-                Err(error) => return Err(Broken::Data(format!("the packed data is broken: {error}"))),
-            }
+        if buffer.is_empty() {
+            return Ok(0);
         }
+        loop {
+            return match self.read_some(buffer) {
+                Ok(Some(read)) => Ok(read),
+                Ok(None) => continue,
+                Err(Fault::Io(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(Fault::Io(error)) => Err(Broken::Io(error)),
+                Err(Fault::Truncated) => Err(Broken::Truncated),
+                Err(Fault::Corrupt(why)) => {
+                    let (packing, member, at) = (self.packing, self.members, self.position());
+                    Err(Broken::Corrupt { packing, member, at, why })
+                }
+            };
+        }
+    }
+
+    /// Reads on; `None` when there may be more.
+    fn read_some(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Fault> {
+        let between = match &self.codec {
+            Codec::Gzip(gzip) => gzip.is_between(),
+            Codec::Zstd(zstd) => zstd.is_between(),
+            Codec::Plain | Codec::Over => false,
+        };
+        if between && !self.begin()? {
+            self.codec = Codec::Over;
+        }
+        let read = match &mut self.codec {
+            Codec::Plain => return Ok(Some(self.source.read(buffer)?)),
+            Codec::Over => return Ok(Some(0)),
+            Codec::Gzip(gzip) => gzip.read(&mut self.source, buffer)?,
+            Codec::Zstd(zstd) => zstd.read(&mut self.source, buffer)?,
+        };
+        Ok((read > 0).then_some(read))
+    }
+
+    /// Begins the next member; `false` when there is none.
+    fn begin(&mut self) -> Result<bool, Fault> {
+        let at = self.position();
+        let mut first = next_byte(&mut self.source)?;
+        while first == Some(0) {
+            first = next_byte(&mut self.source)?;
+        }
+        let Some(first) = first else { return Ok(false) };
+        let most = if matches!(self.codec, Codec::Zstd(_)) { zstandard::MAGIC.len() } else { gzip::MAGIC.len() };
+        let mut magic = [first, 0, 0, 0];
+        let mut held = 1;
+        while held < most {
+            let Some(byte) = next_byte(&mut self.source)? else { break };
+            magic[held] = byte;
+            held += 1;
+        }
+        let found = match &mut self.codec {
+            Codec::Zstd(zstd) if held == most && zstandard::begins_frame(magic) => zstd.begin(magic).map(|()| true)?,
+            Codec::Gzip(_) => magic[..held] == gzip::MAGIC,
+            _ => false,
+        };
+        if found {
+            self.members += 1;
+        } else {
+            self.note =
+                Some(format!("what follows the {} data, from byte {at} on, is none and was left out", self.packing));
+        }
+        Ok(found)
+    }
+
+    /// Raw bytes that have gone into what was read.
+    fn position(&self) -> u64 {
+        let (magic, raw) = self.source.get_ref().get_ref();
+        let ahead = self.source.buffer().len() as u64 + (magic.get_ref().len() as u64).saturating_sub(magic.position());
+        raw.bytes.saturating_sub(ahead)
     }
 
     /// Reads whatever raw bytes are left and returns the SHA-256 of all of them and their number.
@@ -142,18 +243,24 @@ impl<R: Read> Unpack<R> {
     /// # Errors
     /// When they can't be read.
     pub fn finish(mut self) -> io::Result<([u8; 32], u64)> {
-        let raw = self.raw();
+        let raw = self.source.get_mut().get_mut().1;
         io::copy(raw, &mut io::sink())?;
         Ok((raw.hash.clone().finalize().into(), raw.bytes))
     }
+}
 
-    fn raw(&mut self) -> &mut Raw<R> {
-        let source = match &mut self.decoder {
-            Decoder::Plain(source) => source,
-            Decoder::Gzip(decoder) => decoder.get_mut(),
-            Decoder::Zstd(decoder) => decoder.get_mut(),
-        };
-        source.get_mut().get_mut().1
+/// The next byte, if there is one.
+pub(super) fn next_byte(source: &mut impl BufRead) -> io::Result<Option<u8>> {
+    loop {
+        match source.fill_buf() {
+            Ok(bytes) => {
+                let byte = bytes.first().copied();
+                source.consume(usize::from(byte.is_some()));
+                return Ok(byte);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 

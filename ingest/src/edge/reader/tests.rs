@@ -113,20 +113,97 @@ fn packed_data_that_ends_early_keeps_what_came_before() {
     }
 }
 
+/// What comes of a file: its lines as far as they are whole, and the note, or why it is refused.
+fn lines_of(file: &[u8]) -> Result<(Vec<Vec<u8>>, Option<String>), ReadError> {
+    // small blocks: this is called often
+    let mut reader = LineReader::new(file, ReadLimits { line: 400, block: 8_000, ..ReadLimits::default() })?;
+    let mut lines = Vec::new();
+    while let Some(block) = reader.next_block()? {
+        lines.extend(block.lines().filter(|line| line.fault.is_none()).map(|line| line.bytes.to_vec()));
+    }
+    Ok((lines, reader.finish()?.truncated))
+}
+
+fn skim(file: &[u8]) -> Result<([u8; 32], u64), ReadError> {
+    LineReader::new(file, ReadLimits::default())?.skim()
+}
+
 #[test]
-fn packed_data_that_is_broken_keeps_what_came_before() {
+fn packed_data_that_is_damaged_is_refused_and_named() {
     let log = long_log();
-    let mut packed = gzip(&log);
-    let middle = packed.len() / 2;
-    packed[middle..middle + 64].fill(0xff);
-    let (seen, _, ending) = read(&*packed, ReadLimits::default());
-    assert!(ending.truncated.is_some_and(|why| why.starts_with("the packed data is broken")));
-    assert_eq!(ending.raw_bytes, packed.len() as u64);
-    assert_eq!(seen[..500], read(&*log, ReadLimits::default()).0[..500]);
-    let trailing = [gzip(b"a\nb\n"), b"garbage".to_vec()].concat();
-    let (seen, _, ending) = read(&*trailing, ReadLimits::default());
-    assert_eq!(seen, numbered(&["a", "b"]));
-    assert!(ending.truncated.is_some());
+    let (first, second) = log.split_at(log.len() / 2);
+    let whole = [gzip(first), gzip(second)].concat();
+    let begins = gzip(first).len();
+    let end = whole.len();
+    for (at, why) in [
+        (begins + 2, "header"),
+        (begins + 3_000, ""),
+        (end - 6, "its checksum doesn't match"),
+        (end - 1, "its size doesn't match"),
+    ] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0xe0;
+        for error in [skim(&damaged).unwrap_err(), lines_of(&damaged).unwrap_err()] {
+            let text = error.to_string();
+            let ReadError::Corrupt { packing: Packing::Gzip, member: 2, at: noticed, .. } = error else {
+                panic!("{text}")
+            };
+            assert!(text.contains(why) && text.starts_with("the gzip data is corrupt, noticed at byte"), "{text}");
+            assert!((begins..=end).contains(&(noticed as usize)) && noticed + 1 >= at as u64, "{at} {text}");
+        }
+    }
+    assert_eq!(skim(&whole).unwrap(), (Sha256::digest(&whole).into(), end as u64));
+}
+
+/// One flipped bit, at every place in turn: never a line that wasn't written.
+#[test]
+fn a_flipped_bit_invents_no_line() {
+    let log: Vec<u8> = long_log().into_iter().take(3_000).collect();
+    let lines: Vec<Vec<u8>> = lines_of(&log).unwrap().0;
+    let repetitive = "GET /k 302\nGET /other 302\n".repeat(300).into_bytes();
+    let others: Vec<Vec<u8>> = lines_of(&repetitive).unwrap().0;
+    let mut checked = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    checked.include_checksum(true).unwrap();
+    checked.write_all(&log).unwrap();
+    let members = [gzip(&log[..1_000]), gzip(&log[1_000..])].concat();
+    for (packed, lines) in
+        [(gzip(&log), &lines), (members, &lines), (gzip(&repetitive), &others), (checked.finish().unwrap(), &lines)]
+    {
+        assert_eq!(&lines_of(&packed).unwrap(), &(lines.clone(), None));
+        let (mut refused, mut kept) = (0, 0);
+        // without the magic bytes it is no packed file at all, and no log either
+        for bit in 4 * 8..packed.len() * 8 {
+            let mut damaged = packed.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            match lines_of(&damaged) {
+                Ok((seen, note)) => {
+                    kept += 1;
+                    assert!(lines.starts_with(&seen), "bit {bit} of {} invents lines: {note:?}", packed.len());
+                    assert!(seen.len() == lines.len() || note.is_some(), "bit {bit} loses lines without a word");
+                }
+                Err(ReadError::Corrupt { .. }) => refused += 1,
+                Err(other) => panic!("bit {bit}: {other}"),
+            }
+        }
+        assert!(refused > 50 * kept || kept < 150, "{refused} refused, {kept} kept");
+    }
+}
+
+#[test]
+fn padding_is_fine_and_what_is_none_is_left_out() {
+    let (a, b) = (gzip(b"a\nb\n"), zstd(b"a\nb\n"));
+    let lines = vec![b"a".to_vec(), b"b".to_vec()];
+    for packed in [a, b] {
+        let padded = [&packed[..], &[0; 700]].concat();
+        assert_eq!(lines_of(&padded).unwrap(), (lines.clone(), None));
+        let twice = [&padded[..], &packed].concat();
+        assert_eq!(lines_of(&twice).unwrap().0.len(), 4, "a member behind padding");
+        for rest in [&b"garbage"[..], b"x", b"\0\0\0garbage"] {
+            let (seen, note) = lines_of(&[&packed[..], rest].concat()).unwrap();
+            assert_eq!(seen, lines);
+            assert!(note.unwrap().contains(&format!("from byte {} on", packed.len())));
+        }
+    }
 }
 
 #[test]
