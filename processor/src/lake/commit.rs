@@ -136,9 +136,7 @@ impl TableHandle {
         if pause <= limit {
             return Ok(());
         }
-        if let Some(state) = replay::load(&self.place).await.map_err(CommitError::Failed)? {
-            self.state = state;
-        }
+        self.reload().await.map_err(CommitError::Failed)?;
         let reason = format!("paused for {pause:?} while committing");
         Err(CommitError::Failed(self.place.corrupt(&Place::entry(version), reason)))
     }

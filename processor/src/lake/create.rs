@@ -16,8 +16,16 @@ use super::place::Place;
 use super::replay;
 use super::{LakeError, LakeOptions};
 
-/// Makes the table of `place`, or finds that somebody just has.
+/// Makes the table of `place`, or finds that somebody just has. Not where data files are without a log: they are
+/// another table's, whose log is gone, and a clean-up by a log that doesn't name them would delete them.
 pub(super) async fn create(place: &Place, options: &LakeOptions) -> Result<State, LakeError> {
+    let files = place.list("looking for what is left of it", None).await?;
+    if let Some(left) = files.iter().find(|meta| meta.location.as_ref().ends_with(".parquet")) {
+        return match replay::load(place).await? {
+            Some(state) => Ok(state),
+            None => Err(place.gap(0, format!("although {} is there: the table's log is gone", left.location))),
+        };
+    }
     let bytes = first_entry(place.table, options).map_err(|e| place.corrupt(&Place::entry(0), e))?;
     let put = place.log.write_commit_entry(0, CommitOrBytes::LogBytes(bytes.into()), Uuid::new_v4());
     match tokio::time::timeout(place.deadline(), put).await {

@@ -5,6 +5,10 @@
 //! a temporary name, synced, given its name, and its folder synced. So a file that can be seen is whole, and one
 //! whose put has returned stays.
 //!
+//! A put makes no folder but that of its own partition, and only in a table that is there. A table's log folder is made
+//! by its first entry alone: were the folder taken away (a disk that isn't mounted, a lake that was moved), a commit
+//! would else go on in an empty one of the same name.
+//!
 //! A killed process may leave `.tmp-…` files behind; clean-up takes them as it takes any file that no commit names.
 
 use std::fmt;
@@ -22,6 +26,8 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result, UploadPart,
 };
 use uuid::Uuid;
+
+use super::place::{LOG, Place};
 
 /// Begins the name of a file that is not whole yet.
 pub(super) const TEMPORARY: &str = ".tmp-";
@@ -95,6 +101,10 @@ impl ObjectStore for DurableStore {
         self.files.list(prefix)
     }
 
+    fn list_with_offset(&self, prefix: Option<&Path>, offset: &Path) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.files.list_with_offset(prefix, offset)
+    }
+
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         self.files.list_with_delimiter(prefix).await
     }
@@ -140,7 +150,7 @@ fn write_whole(path: &FsPath, payload: &PutPayload, create: bool) -> io::Result<
     let temporary = folder.join(format!("{TEMPORARY}{}", Uuid::new_v4()));
     let mut file = match File::create_new(&temporary) {
         Err(e) if e.kind() == ErrorKind::NotFound => {
-            make_folders(folder)?;
+            make_folders(path, folder)?;
             File::create_new(&temporary)?
         }
         other => other?,
@@ -160,8 +170,35 @@ fn write_whole(path: &FsPath, payload: &PutPayload, create: bool) -> io::Result<
     sync_folder(path)
 }
 
+/// Makes the folder that `path` is to be in, as far as a put may.
+fn make_folders(path: &FsPath, folder: &FsPath) -> io::Result<()> {
+    if begins_table(path) {
+        return make_all(folder);
+    }
+    if folder.file_name().is_some_and(|name| name == LOG) {
+        let reason = format!("{} is gone, and only a new table's first entry makes one", folder.display());
+        return Err(io::Error::new(ErrorKind::NotFound, reason));
+    }
+    match fs::create_dir(folder) {
+        // another put was faster
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            let reason = format!("the table's folder is gone: {} can't be made", folder.display());
+            Err(io::Error::new(ErrorKind::NotFound, reason))
+        }
+        Err(e) => Err(e),
+        Ok(()) => sync_folder(folder),
+    }
+}
+
+/// Whether this is the first entry of a table's log.
+fn begins_table(path: &FsPath) -> bool {
+    let in_log = path.parent().and_then(FsPath::file_name).is_some_and(|name| name == LOG);
+    in_log && path.file_name().is_some_and(|name| name == Place::entry(0).filename().unwrap_or_default())
+}
+
 /// Makes `folder` and what is missing above it, each synced into its parent.
-fn make_folders(folder: &FsPath) -> io::Result<()> {
+fn make_all(folder: &FsPath) -> io::Result<()> {
     let mut missing: Vec<PathBuf> = Vec::new();
     let mut at = folder;
     while !at.exists() {
@@ -207,16 +244,35 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_put_makes_its_folders_and_leaves_nothing_else() {
+    async fn a_put_makes_its_partitions_folder_and_leaves_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let store = DurableStore::new();
-        let location = place(folder.path(), "a/b/c.json");
+        let location = place(folder.path(), "a/c.json");
         store.put(&location, "one".into()).await.unwrap();
         store.put(&location, "two".into()).await.unwrap();
         assert_eq!(store.get(&location).await.unwrap().bytes().await.unwrap(), "two");
         let root = Path::from_absolute_path(folder.path()).unwrap();
         let all: Vec<ObjectMeta> = store.list(Some(&root)).try_collect().await.unwrap();
         assert_eq!(all.len(), 1, "{all:?}");
+    }
+
+    #[tokio::test]
+    async fn only_a_tables_first_entry_makes_its_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = DurableStore::new();
+        for name in [
+            "lake/clicks/_delta_log/00000000000000000003.json",
+            "lake/clicks/_delta_log/_last_checkpoint",
+            "lake/clicks/date=2026-03-14/a.parquet",
+        ] {
+            let error = store.put(&place(folder.path(), name), "x".into()).await.unwrap_err().to_string();
+            assert!(error.contains("gone"), "{error}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was made");
+        let first = place(folder.path(), "lake/clicks/_delta_log/00000000000000000000.json");
+        store.put(&first, "x".into()).await.unwrap();
+        let data = place(folder.path(), "lake/clicks/date=2026-03-14/a.parquet");
+        store.put(&data, "x".into()).await.unwrap();
     }
 
     #[tokio::test]

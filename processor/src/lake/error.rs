@@ -56,6 +56,17 @@ pub enum LakeError {
         /// What is wrong.
         reason: String,
     },
+    /// The log lacks an entry that must be there: its folder was taken away, replaced, or an entry was deleted. Nothing
+    /// is written until the entry is back; trying again helps then.
+    #[error("table {table}: {file} is missing, {reason}")]
+    Gap {
+        /// Which table.
+        table: Table,
+        /// The entry that is missing, within the table.
+        file: String,
+        /// What shows that it must be there.
+        reason: String,
+    },
     /// The library that keeps the log failed.
     #[error("table {table}: {doing}: {source}")]
     Delta {

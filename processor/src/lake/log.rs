@@ -166,6 +166,8 @@ pub(super) fn decode_path(path: &str) -> String {
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
     pub(super) version: i64,
+    /// The newest checkpoint known; -1 without one.
+    pub(super) checkpoint: i64,
     pub(super) files: Vec<Arc<DataFile>>,
     pub(super) txns: BTreeMap<String, i64>,
     /// Files that were removed, with the time of it in milliseconds, as long as the log remembers.

@@ -33,12 +33,8 @@ impl TableHandle {
     /// As [`LakeError`] says; what was done stays done, the rest is for the next time.
     pub async fn maintain(&mut self, now: UtcMicros) -> Result<Maintained, LakeError> {
         self.refresh().await?;
-        let checkpoint = self.checkpoint_when_due().await?;
+        let (checkpoint, log_entries) = self.maintain_log(now).await?;
         let cut_ms = now.minus(self.lake.options().keep).0 / 1_000;
-
-        let log = self.place.list("listing its log", Some(&Path::from(LOG))).await?;
-        let old = old_entries(&log, cut_ms);
-        let log_entries = self.place.delete("deleting old log entries", old).await?;
 
         // Listed after the refresh: a file that has been committed since is too young to go.
         let files = self.place.list("listing its files", None).await?;
@@ -46,6 +42,16 @@ impl TableHandle {
         let files = self.place.delete("deleting dead files", dead).await?;
         self.state.dead.retain(|_, at| *at > cut_ms);
         Ok(Maintained { checkpoint, log_entries, files })
+    }
+
+    /// The log's part: the version of a checkpoint that was made, and the number of files deleted.
+    pub(super) async fn maintain_log(&mut self, now: UtcMicros) -> Result<(Option<i64>, usize), LakeError> {
+        let checkpoint = self.checkpoint_when_due().await?;
+        let cut_ms = now.minus(self.lake.options().keep).0 / 1_000;
+        let log = self.place.list("listing its log", Some(&Path::from(LOG))).await?;
+        let old = old_entries(&log, cut_ms);
+        let log_entries = self.place.delete("deleting old log entries", old).await?;
+        Ok((checkpoint, log_entries))
     }
 
     async fn checkpoint_when_due(&self) -> Result<Option<i64>, LakeError> {

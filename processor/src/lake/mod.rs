@@ -14,6 +14,8 @@
 //! Invariants
 //! * A data file is whole and on disk before the log entry that names it; an entry is whole before it can be seen.
 //! * [`TableHandle::commit`] returns `Ok` only if that very commit is in the log: it knows it by an id of its own.
+//! * A version is written only behind the one before it, in a log without gaps; a log with a gap, or with an entry that
+//!   is empty or cut, is refused by name, and never read past.
 //! * Two commits that set one transaction, or remove one file, never both land on the same base.
 //! * Files are removed by [`TableHandle::maintain`] alone: those that a commit has removed, or that none ever
 //!   named, and only when that is longer ago than [`LakeOptions::keep`].
@@ -39,6 +41,7 @@ mod table;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod whole;
 mod write;
 
 use std::collections::HashMap;

@@ -79,6 +79,21 @@ impl Place {
         }
     }
 
+    /// The files of the log whose names come after that of the entry of `version`.
+    pub(super) async fn log_after(&self, version: i64) -> Result<Vec<ObjectMeta>, LakeError> {
+        let folder = Path::from(LOG);
+        let doing = "looking for gaps in its log";
+        let files = if version < 0 {
+            self.store.list(Some(&folder))
+        } else {
+            self.store.list_with_offset(Some(&folder), &Self::entry(version))
+        };
+        match self.within(doing, files.try_collect()).await {
+            Err(LakeError::Store { source: Error::NotFound { .. }, .. }) => Ok(Vec::new()),
+            other => other,
+        }
+    }
+
     /// Deletes files; those that are gone already are fine. Returns how many were there.
     pub(super) async fn delete(&self, doing: &'static str, paths: Vec<Path>) -> Result<usize, LakeError> {
         let mut deleted = 0;
@@ -90,6 +105,10 @@ impl Place {
             }
         }
         Ok(deleted)
+    }
+
+    pub(super) fn gap(&self, version: i64, reason: impl ToString) -> LakeError {
+        LakeError::Gap { table: self.table, file: Self::entry(version).to_string(), reason: reason.to_string() }
     }
 
     pub(super) fn corrupt(&self, file: &Path, reason: impl ToString) -> LakeError {

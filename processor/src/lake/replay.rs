@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{Array, AsArray, RecordBatch, StructArray};
 use arrow::datatypes::{Int32Type, Int64Type};
@@ -14,9 +15,12 @@ use serde::Deserialize;
 use super::LakeError;
 use super::log::{Add, Line, Protocol, State, data_file, decode_path, parse};
 use super::place::{LOG, Place};
+use super::whole::{self, Sight};
 
-/// How often a checkpoint that vanishes while it is read is looked for anew.
-const LOOKS: usize = 3;
+/// How often a checkpoint that vanishes while it is read, or an entry that seems to be missing, is looked for anew.
+pub(super) const LOOKS: usize = 3;
+/// Time for others to end what they are at.
+pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// `_last_checkpoint`, the hint that a checkpoint's writer leaves.
 #[derive(Debug, Deserialize)]
@@ -34,28 +38,55 @@ pub(super) struct Entry {
 
 /// Loads the newest state; `None` when there is no table.
 pub(super) async fn load(place: &Place) -> Result<Option<State>, LakeError> {
-    for look in 1.. {
+    let mut looks = 0..LOOKS;
+    loop {
+        let last_look = looks.next().is_none();
         let checkpoint = match hint(place).await? {
-            Some(hint) => Some(checkpoint_files(&hint)),
-            None => newest_checkpoint(place).await?,
+            Some(hint) if !last_look => Some(checkpoint_files(&hint)),
+            // without a hint, or with one that leads nowhere
+            _ => newest_checkpoint(place).await?,
         };
-        let mut state = State { version: -1, ..State::default() };
+        let mut state = State { version: -1, checkpoint: -1, ..State::default() };
         if let Some((version, files)) = checkpoint {
             match read_checkpoint(place, version, &files).await? {
                 Some(read) => state = read,
-                None if look < LOOKS => continue, // a clean-up took it: there is a newer one
+                None if !last_look => continue, // a clean-up took it: there is a newer one
                 None => return Err(place.corrupt(&files[0], "the checkpoint that the log names is missing")),
             }
         }
-        while let Some(entry) = next(place, state.version).await? {
-            apply(place, &mut state, &entry)?;
+        match follow(place, &mut state, |_| {}).await? {
+            Sight::Newest { .. } => return Ok((state.version >= 0).then_some(state)),
+            Sight::Gap { missing, known } if last_look => return Err(whole::error(place, missing, known)),
+            _ if last_look => return Err(whole::error(place, state.version + 1, state.version + 1)),
+            // others clean up meanwhile: not a gap unless it stays
+            _ => tokio::time::sleep(BETWEEN_LOOKS).await,
         }
-        if state.version < 0 {
-            return Ok(None);
-        }
-        return Ok(Some(state));
     }
-    Ok(None)
+}
+
+/// Goes on from entry to entry, each handed to `passed`, until there is no next one, and says whether that is the log's
+/// end.
+pub(super) async fn follow(
+    place: &Place,
+    state: &mut State,
+    mut passed: impl FnMut(Entry),
+) -> Result<Sight, LakeError> {
+    loop {
+        let before = state.version;
+        while let Some(entry) = next(place, state.version).await? {
+            apply(place, state, &entry)?;
+            passed(entry);
+        }
+        match whole::look(place, state.checkpoint, state.version).await? {
+            // put while the names were read
+            Sight::Behind if state.version > before => {}
+            Sight::Newest { checkpoint } => {
+                state.checkpoint = checkpoint;
+                return Ok(Sight::Newest { checkpoint });
+            }
+            other => return Ok(other),
+        }
+    }
 }
 
 /// The entry after `version`, if there is one.
@@ -63,6 +94,10 @@ pub(super) async fn next(place: &Place, version: i64) -> Result<Option<Entry>, L
     let path = Place::entry(version + 1);
     let Some(bytes) = place.get("reading its log", &path).await? else { return Ok(None) };
     let lines = parse(&bytes).map_err(|e| place.corrupt(&path, e))?;
+    if lines.is_empty() {
+        // no writer puts such an entry, and a put is whole when it can be seen: what it said is lost
+        return Err(place.corrupt(&path, "the log entry is empty"));
+    }
     Ok(Some(Entry { version: version + 1, lines }))
 }
 
@@ -111,7 +146,7 @@ async fn newest_checkpoint(place: &Place) -> Result<Option<(i64, Vec<Path>)>, La
 
 /// The state of a checkpoint; `None` when a file of it is missing.
 async fn read_checkpoint(place: &Place, version: i64, files: &[Path]) -> Result<Option<State>, LakeError> {
-    let mut state = State { version, ..State::default() };
+    let mut state = State { version, checkpoint: version, ..State::default() };
     for path in files {
         let Some(bytes) = place.get("reading its checkpoint", path).await? else { return Ok(None) };
         let batches = tokio::task::spawn_blocking(move || decode(bytes))

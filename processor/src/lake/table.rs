@@ -8,6 +8,7 @@ use schemas::tables::Table;
 use super::log::{DataFile, State};
 use super::place::Place;
 use super::replay::{self, Entry};
+use super::whole::{self, Sight};
 use super::{Lake, LakeError, create};
 
 /// Removed files are remembered up to this many before the oldest are forgotten.
@@ -95,21 +96,41 @@ impl TableHandle {
     /// Goes on to the newest version and tells what was passed.
     pub(super) async fn catch_up(&mut self) -> Result<Passed, LakeError> {
         let mut passed = Passed::default();
-        while let Some(entry) = replay::next(&self.place, self.version()).await? {
-            replay::apply(&self.place, &mut self.state, &entry)?;
-            passed.entries.push(entry);
-        }
-        // The next entry is missing: this is the newest version, or a clean-up has taken the entry. Clean-up leaves a
-        // newer checkpoint, noted before it deletes.
-        if replay::hint(&self.place).await?.is_some_and(|hint| hint.version > self.version()) {
-            if let Some(state) = replay::load(&self.place).await? {
-                self.state = state;
+        let mut looks = 0..replay::LOOKS;
+        loop {
+            let before = self.version();
+            match replay::follow(&self.place, &mut self.state, |entry| passed.entries.push(entry)).await? {
+                Sight::Newest { .. } => break,
+                // a clean-up has taken the next entry, and left a newer checkpoint
+                Sight::Covered => {
+                    self.reload().await?;
+                    passed = Passed { entries: Vec::new(), reloaded: true };
+                }
+                _ if self.version() > before => {}
+                Sight::Gap { missing, known } if looks.next().is_none() => {
+                    return Err(whole::error(&self.place, missing, known));
+                }
+                Sight::Behind if looks.next().is_none() => {
+                    return Err(whole::error(&self.place, before + 1, before + 1));
+                }
+                // others may be at it: not a gap unless it stays
+                Sight::Behind | Sight::Gap { .. } => tokio::time::sleep(replay::BETWEEN_LOOKS).await,
             }
-            passed = Passed { entries: Vec::new(), reloaded: true };
         }
         self.forget_dead();
         self.note_files();
         Ok(passed)
+    }
+
+    /// Loads the newest version, which is no older than this one.
+    pub(super) async fn reload(&mut self) -> Result<(), LakeError> {
+        match replay::load(&self.place).await? {
+            Some(state) if state.version >= self.version() => {
+                self.state = state;
+                Ok(())
+            }
+            _ => Err(whole::error(&self.place, self.version(), self.version())),
+        }
     }
 
     /// Keeps what is known of removed files within bounds. A file forgotten here was removed so long ago that the

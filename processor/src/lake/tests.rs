@@ -268,6 +268,151 @@ async fn a_cut_log_entry_is_named() {
     assert!(error.contains("00000000000000000001.json"), "{error}");
 }
 
+#[tokio::test]
+async fn an_empty_log_entry_is_named_and_never_passed() {
+    use object_store::{ObjectStoreExt as _, path::Path};
+    for cut in ["", "\n", "\0\0\0\0"] {
+        let (lake, store) = memory();
+        let mut handle = lake.table(Table::Clicks).await.unwrap();
+        append(&mut handle, &[click(1, TEN, "a")], vec![]).await;
+        let mut other = handle.clone();
+        append(&mut other, &[click(2, TEN, "a")], vec![]).await;
+        store.put(&Path::from("lake/clicks/_delta_log/00000000000000000002.json"), cut.into()).await.unwrap();
+        let refused = handle.commit(Change::default()).await.unwrap_err().to_string();
+        let anew = lake.table(Table::Clicks).await.unwrap_err().to_string();
+        for error in [refused, anew] {
+            assert!(error.contains("00000000000000000002.json"), "{error}");
+        }
+    }
+}
+
+fn entry(root: &std::path::Path, version: u64) -> std::path::PathBuf {
+    root.join(format!("clicks/_delta_log/{version:020}.json"))
+}
+
+/// A lake in a folder, with two commits: version 2.
+async fn on_disk(root: &std::path::Path) -> (Lake, TableHandle) {
+    let lake = Lake::open(root.to_str().unwrap(), options()).unwrap();
+    let mut handle = lake.table(Table::Clicks).await.unwrap();
+    for n in 1..=2 {
+        append(&mut handle, &[click(n, TEN, "a")], txn("stream/x", n as i64)).await;
+    }
+    (lake, handle)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lake_that_goes_away_takes_no_commit_until_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, away) = (folder.path().join("lake"), folder.path().join("away"));
+    let (lake, mut handle) = on_disk(&root).await;
+    let ready = handle.write(&rows(&[click(3, TEN, "a")])).await.unwrap();
+    let change = Change { add: ready, txns: txn("stream/x", 3), ..Change::default() };
+    // gone, or an empty folder of the same name, as where a disk isn't mounted
+    for empty in [false, true] {
+        std::fs::rename(&root, &away).unwrap();
+        if empty {
+            std::fs::create_dir(&root).unwrap();
+        }
+        let refused = handle.commit(change.clone()).await.unwrap_err().to_string();
+        assert!(refused.contains("00000000000000000002.json is missing"), "{refused}");
+        assert!(matches!(handle.refresh().await, Err(LakeError::Gap { .. })));
+        let unwritten = handle.write(&rows(&[click(9, TEN + 9 * DAY, "a")])).await;
+        assert!(unwritten.is_err(), "{unwritten:?}");
+        assert_eq!((handle.version(), root.exists()), (2, empty));
+        if empty {
+            std::fs::remove_dir(&root).unwrap(); // nothing is in it
+        }
+        std::fs::rename(&away, &root).unwrap();
+    }
+    // another table in its place
+    std::fs::rename(&root, &away).unwrap();
+    let other = Lake::open(root.to_str().unwrap(), options()).unwrap();
+    other.table(Table::Clicks).await.unwrap();
+    assert!(matches!(handle.commit(change.clone()).await, Err(CommitError::Failed(LakeError::Gap { .. }))));
+    std::fs::remove_dir_all(&root).unwrap();
+    std::fs::rename(&away, &root).unwrap();
+
+    assert_eq!(handle.commit(change).await.unwrap(), 3);
+    assert_eq!(ids(&lake.table(Table::Clicks).await.unwrap()).await, [1, 2, 3]);
+    same_as_the_library(&handle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gap_in_the_log_is_named_by_all_and_nobody_writes_into_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lake, mut handle) = on_disk(folder.path()).await;
+    let mut behind = handle.clone();
+    for n in 3..=5 {
+        append(&mut handle, &[click(n, TEN, "a")], vec![]).await;
+    }
+    for missing in 1..=4 {
+        let kept = std::fs::read(entry(folder.path(), missing)).unwrap();
+        std::fs::remove_file(entry(folder.path(), missing)).unwrap();
+        let refused = handle.commit(Change::default()).await.unwrap_err().to_string();
+        let anew = lake.table(Table::Clicks).await.unwrap_err().to_string();
+        let read_on = behind.clone().refresh().await.unwrap_err().to_string();
+        for error in [refused, anew, read_on] {
+            let named = format!("{missing:020}.json is missing, although version 5 is there");
+            assert!(error.contains(&named), "{error}");
+        }
+        assert!(!entry(folder.path(), 6).exists() && !entry(folder.path(), missing).exists());
+        std::fs::write(entry(folder.path(), missing), kept).unwrap();
+    }
+    behind.refresh().await.unwrap();
+    assert_eq!(append(&mut behind, &[click(6, TEN, "a")], vec![]).await, 6);
+    assert_eq!(ids(&lake.table(Table::Clicks).await.unwrap()).await, [1, 2, 3, 4, 5, 6]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_table_is_made_over_the_files_of_one_whose_log_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lake, _) = on_disk(folder.path()).await;
+    std::fs::remove_dir_all(folder.path().join("clicks/_delta_log")).unwrap();
+    let error = lake.table(Table::Clicks).await.unwrap_err();
+    assert!(matches!(error, LakeError::Gap { .. }) && error.to_string().contains("log is gone"), "{error}");
+    assert!(!entry(folder.path(), 0).exists());
+}
+
+/// Several that write, and one that checkpoints and cleans up all the while: nobody takes their doings for a gap.
+#[tokio::test(flavor = "multi_thread")]
+async fn writers_and_a_clean_up_beside_make_no_gap() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = LakeOptions { checkpoint_every: 3, keep: Duration::ZERO, ..options() };
+    let lake = Lake::open(folder.path().to_str().unwrap(), options).unwrap();
+    let mut keeper = lake.table(Table::Clicks).await.unwrap();
+    let write = |n: u128| {
+        let lake = lake.clone();
+        async move {
+            let mut handle = lake.table(Table::Clicks).await.unwrap();
+            for k in 0..20 {
+                let add = handle.write(&rows(&[click(n * 100 + k, TEN, "a")])).await.unwrap();
+                loop {
+                    // a handle that was overtaken by a clean-up judges anew
+                    match handle.commit(Change { add: add.clone(), ..Change::default() }).await {
+                        Ok(_) => break,
+                        Err(CommitError::Conflict { .. }) => {}
+                        // one for which all is old takes even an entry that is just being written, under another name
+                        Err(CommitError::Failed(LakeError::Delta { .. })) => {}
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+                lake.table(Table::Clicks).await.unwrap();
+            }
+        }
+    };
+    let writers = futures::future::join_all((1..=3).map(|n| tokio::spawn(write(n))));
+    let clean = async {
+        for _ in 0..25 {
+            // only the log: files that are about to be committed would be taken for old
+            keeper.refresh().await.unwrap();
+            keeper.maintain_log(UtcMicros::now().plus(Duration::from_secs(60))).await.unwrap();
+        }
+    };
+    let (done, ()) = tokio::join!(writers, clean);
+    done.into_iter().for_each(|writer| writer.unwrap());
+    assert_eq!(ids(&lake.table(Table::Clicks).await.unwrap()).await.len(), 60);
+}
+
 #[test]
 fn storage_that_is_not_built_in_is_named() {
     let error = Lake::open("s9://bucket/lake", options()).unwrap_err();
