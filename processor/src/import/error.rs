@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ingest::edge::{Format, ReadError, SniffError};
+use ingest::edge::{Format, IdMode, ReadError, SniffError};
 use ingest::ports::PortError;
 
 use crate::lake::LakeError;
@@ -59,6 +59,18 @@ pub enum ImportError {
         /// Its format.
         format: Format,
     },
+    /// The same bytes are in the lake with ids of another kind, so that the union wouldn't know the lines again.
+    #[error(
+        "{name}: the same bytes were taken in before with --id {first}; with --id {asked} their lines would count twice"
+    )]
+    OtherIds {
+        /// The input.
+        name: String,
+        /// The mode of the import before.
+        first: IdMode,
+        /// The mode of this one.
+        asked: IdMode,
+    },
     /// The lake or the link store failed.
     #[error("{name}: {source}")]
     Settle {
@@ -83,7 +95,11 @@ impl ImportError {
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Self::Unreadable { .. } | Self::Format { .. } | Self::WrongFormat { .. } | Self::NoRequestIds { .. }
+            Self::Unreadable { .. }
+                | Self::Format { .. }
+                | Self::WrongFormat { .. }
+                | Self::NoRequestIds { .. }
+                | Self::OtherIds { .. }
         )
     }
 }

@@ -1,13 +1,14 @@
 //! What makes two imports the same: the content's hash, known before the first line is read.
 //!
 //! A file is read once for its hash and again for its lines, a stream is spooled to disk in between. So a repeat
-//! is recognised without parsing anything, and a killed import finds where it stopped.
+//! is recognised without parsing anything, a killed import finds where it stopped, and a damaged file is found out
+//! before any of its lines is believed.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use ingest::edge::IdMode;
+use ingest::edge::{IdMode, LineReader, ReadError, ReadLimits};
 use sha2::{Digest, Sha256};
 
 use super::options::{Body, ImportOptions, UnknownCodes};
@@ -23,13 +24,12 @@ pub(crate) struct Hashed {
     pub(crate) sha256: [u8; 32],
 }
 
-const BUFFER_BYTES: usize = 256 << 10;
-
-/// Reads the whole input once. Blocking.
+/// Reads the whole input once, and unpacks it: what is damaged must not come into the lake, and where it is packed that
+/// may show at its very end. Blocking.
 ///
 /// # Errors
-/// When it can't be read, or spooled.
-pub(crate) fn hash(body: Body, spool_dir: &Path) -> io::Result<Hashed> {
+/// When it can't be read, unpacked or spooled, or is damaged.
+pub(crate) fn hash(body: Body, spool_dir: &Path) -> Result<Hashed, ReadError> {
     match body {
         Body::File(file) if file.metadata()?.is_file() => hash_file(file),
         Body::File(pipe) => spool(pipe, spool_dir),
@@ -37,35 +37,33 @@ pub(crate) fn hash(body: Body, spool_dir: &Path) -> io::Result<Hashed> {
     }
 }
 
-fn hash_file(mut file: File) -> io::Result<Hashed> {
+fn hash_file(mut file: File) -> Result<Hashed, ReadError> {
     file.seek(SeekFrom::Start(0))?;
-    let (sha256, bytes) = copy(&mut file, &mut io::sink())?;
+    let (sha256, bytes) = LineReader::new(&mut file, ReadLimits::default())?.skim()?;
     file.seek(SeekFrom::Start(0))?;
     Ok(Hashed { file, bytes, sha256 })
 }
 
 /// The spool has no name: it is gone with the process, however that ends.
-fn spool(mut stream: impl Read, spool_dir: &Path) -> io::Result<Hashed> {
+fn spool(stream: impl Read, spool_dir: &Path) -> Result<Hashed, ReadError> {
     let mut file = tempfile::tempfile_in(spool_dir)?;
-    let (sha256, bytes) = copy(&mut stream, &mut file)?;
+    let copied = Copied { from: stream, to: &mut file };
+    let (sha256, bytes) = LineReader::new(copied, ReadLimits::default())?.skim()?;
     file.seek(SeekFrom::Start(0))?;
     Ok(Hashed { file, bytes, sha256 })
 }
 
-fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<([u8; 32], u64)> {
-    let mut hash = Sha256::new();
-    let mut bytes = 0;
-    let mut buffer = vec![0; BUFFER_BYTES];
-    loop {
-        let read = match from.read(&mut buffer) {
-            Ok(0) => return Ok((hash.finalize().into(), bytes)),
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        hash.update(&buffer[..read]);
-        to.write_all(&buffer[..read])?;
-        bytes += read as u64;
+/// Keeps what is read.
+struct Copied<'a, R> {
+    from: R,
+    to: &'a mut File,
+}
+
+impl<R: Read> Read for Copied<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        self.to.write_all(&buffer[..read])?;
+        Ok(read)
     }
 }
 
@@ -87,6 +85,24 @@ pub(crate) fn key(sha256: &[u8; 32], options: &ImportOptions) -> String {
         hash.update(part);
     }
     hex(&hash.finalize().into())
+}
+
+/// The names that the same content has where its lines are known in another way, with the id mode of each: an operator's
+/// and those of the tenant at hand, whatever became of unknown codes.
+pub(crate) fn keys_of_other_modes(sha256: &[u8; 32], options: &ImportOptions) -> Vec<(IdMode, String)> {
+    let mut keys = Vec::new();
+    for id in [IdMode::Auto, IdMode::Trusted, IdMode::StatusOnly] {
+        for unknown_codes in [UnknownCodes::Keep, UnknownCodes::Ignore] {
+            for workspace in [None, options.workspace.clone()] {
+                let other = ImportOptions { id, unknown_codes, workspace, ..options.clone() };
+                let named = (id, key(sha256, &other));
+                if id != options.id && !keys.contains(&named) {
+                    keys.push(named);
+                }
+            }
+        }
+    }
+    keys
 }
 
 /// Lower-case hexadecimal.

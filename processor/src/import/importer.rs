@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use ingest::edge::{FileParser, Format, Ids, LineReader, ReadLimits, Settings, sniff};
+use ingest::edge::{FileParser, Format, IdMode, Ids, LineReader, ReadError, ReadLimits, Settings, sniff};
 use ingest::ports::{LinkDirectory, Registry, VisitorKeys};
 use schemas::UtcMicros;
 use schemas::link::DEFAULT_WORKSPACE;
@@ -35,6 +35,9 @@ use crate::settle::{SettleConfig, Settler};
 const ID_DIGITS: usize = 32;
 /// Ids kept in memory to find lines that are rows already, bytes.
 const ID_BYTES: usize = 64 << 20;
+
+/// How far a clock at the edge may be ahead: a line from later than this would wait for a time that may never come.
+const MOST_AHEAD: Duration = Duration::from_secs(24 * 3_600);
 
 /// Upkeep is due after so many commits.
 const UPKEEP_COMMITS: i64 = 50;
@@ -155,8 +158,10 @@ struct Opened {
 impl Run {
     async fn import(self, input: Input, progress: impl FnMut(Progress) + Send) -> Result<Summary, ImportError> {
         let name = input.name;
-        let hashed = identity::hash(input.body, &self.shared.config.spool_dir)
-            .map_err(|source| ImportError::Spool { name: name.clone(), source })?;
+        let hashed = identity::hash(input.body, &self.shared.config.spool_dir).map_err(|error| match error {
+            ReadError::Io(source) => ImportError::Spool { name: name.clone(), source },
+            source => ImportError::Unreadable { name: name.clone(), source },
+        })?;
         let key = identity::key(&hashed.sha256, &self.options);
         let mut tables = self.tables().await.map_err(|failure| failure.of(&name))?;
         let summary = self.take_in(&name, hashed, &key, &mut tables, progress).await;
@@ -214,11 +219,15 @@ impl Run {
             }
         }
         let of = hashed.bytes;
-        let sha256 = identity::hex(&hashed.sha256);
+        let content = hashed.sha256;
         let Some(opened) = self.open(name, hashed)? else {
             return Ok(self.empty(name, import_id));
         };
         let (format, ids) = (opened.parser.format(), opened.ids);
+        let before = self.taken_in_by(&content, format.provider(), ids, tables).await;
+        if let Some(first) = before.map_err(|failure| failure.of(name))? {
+            return Err(ImportError::OtherIds { name: name.to_owned(), first, asked: self.options.id });
+        }
         let mut summary = Summary::new(import_id.to_owned(), name.to_owned(), format.to_string(), self.options.dry_run);
         summary.state = State::Running;
         let origin = Origin {
@@ -227,7 +236,7 @@ impl Run {
             workspace: self.options.workspace.clone().unwrap_or_else(|| DEFAULT_WORKSPACE.to_owned()),
             provider: format.provider().to_owned(),
             source: self.options.source.clone(),
-            sha256,
+            sha256: identity::hex(&content),
         };
         let lander = Lander {
             settler: &mut tables.settler,
@@ -268,6 +277,32 @@ impl Run {
         Ok(Some(summary))
     }
 
+    /// The mode in which lines of the same content came into the lake with ids of another kind than `ids`, if any did.
+    async fn taken_in_by(
+        &self,
+        content: &[u8; 32],
+        provider: &str,
+        ids: Ids,
+        tables: &Tables,
+    ) -> Result<Option<IdMode>, Failure> {
+        for (mode, key) in identity::keys_of_other_modes(content, &self.options) {
+            if mode.resolve(provider) == ids || contained(&tables.settler, &format!("file/{key}")) == 0 {
+                continue;
+            }
+            // without a summary it was begun and not ended
+            let summary = stored_summary(&tables.side.edge_files, &key[..ID_DIGITS]).await?;
+            let landed = summary.is_none_or(|done| {
+                // by a trusted id a line may have been found among the rows; by its status it would be one more
+                let found = if ids == Ids::StatusOnly { done.already_counted } else { 0 };
+                done.added.edge + done.added.recovered + done.waiting + found > 0
+            });
+            if landed {
+                return Ok(Some(mode));
+            }
+        }
+        Ok(None)
+    }
+
     /// Finds out what the file is; `None` when there is nothing in it.
     fn open(&self, name: &str, hashed: Hashed) -> Result<Option<Opened>, ImportError> {
         let unreadable = |source| ImportError::Unreadable { name: name.to_owned(), source };
@@ -304,12 +339,15 @@ impl Run {
         let journals = registry.journals().await?;
         let edge_ids = config.edge_id.resolve(&config.edge_provider);
         let events = OwnEvents::of(format.provider(), &config.edge_provider, edge_ids, &journals, config.max_skew);
+        let now = UtcMicros::now();
         let rules = Arc::new(Rules {
             ids,
             provider: format.provider(),
             events,
             import_id: import_id.into(),
-            ingest_time: UtcMicros::now(),
+            ingest_time: now,
+            latest: now.plus(MOST_AHEAD),
+            default_domain: config.domains.first().cloned().unwrap_or_default(),
         });
         let scope = Scope {
             workspace: self.options.workspace.clone(),

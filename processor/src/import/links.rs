@@ -58,8 +58,11 @@ impl Scope {
         }
     }
 
-    /// The domain that a log's host stands for: logs often leave the port out.
+    /// The domain that a log's host stands for: logs often leave the port out, and some the host.
     fn domain_of<'a>(&'a self, host: &'a str) -> &'a str {
+        if host.is_empty() {
+            return self.domains.first().map_or("", String::as_str);
+        }
         let served = |domain: &&String| domain.eq_ignore_ascii_case(host);
         let without_port = |domain: &&String| bare(domain).eq_ignore_ascii_case(bare(host));
         self.domains.iter().find(served).or_else(|| self.domains.iter().find(without_port)).map_or(host, String::as_str)
@@ -179,6 +182,7 @@ mod tests {
             let known = get(&mut links, host, "k").await.unwrap();
             assert_eq!(link(&known), ("w", "go.example.com:8080"), "{host}");
         }
+        assert_eq!(link(&get(&mut links, "", "k").await.unwrap()).0, "w", "no host: the first domain");
         assert_eq!(link(&get(&mut links, "other.example.com", "k").await.unwrap()).0, "v");
         assert!(get(&mut links, "third.example.com", "k").await.is_none());
     }

@@ -67,7 +67,8 @@ pub struct ImportConfig {
     pub waits: Waits,
     /// How far two records of one id may be apart.
     pub max_skew: Duration,
-    /// Host names served (`[redirect] domains`). A log's host without its port is taken for the one with.
+    /// Host names served (`[redirect] domains`). A log's host without its port is taken for the one with; the first
+    /// stands for hosts that a log doesn't have.
     pub domains: Vec<String>,
     /// The provider in front of our own redirect (`[edge] provider`): only its lines may have events.
     pub edge_provider: String,

@@ -381,3 +381,105 @@ async fn many_small_files_leave_few_behind() {
     assert!(clicks.files().len() < 60, "{}", clicks.files().len());
     assert_eq!(bench.count(Table::Clicks).await, 360);
 }
+
+async fn import_bytes(bench: &Bench, bytes: Vec<u8>) -> Result<Summary, ImportError> {
+    let input = Input::stream("test.log.gz", std::io::Cursor::new(bytes));
+    bench.importer.import(input, ImportOptions::default(), |_| {}).await
+}
+
+#[tokio::test]
+async fn nothing_of_a_damaged_file_lands() {
+    let bench = bench();
+    let packed = flate2_gzip(&long_log(500));
+    for part in 1..24 {
+        let mut damaged = packed.clone();
+        let at = packed.len() * part / 24;
+        // one bit may hit one of two equal ways to say the same
+        damaged[at] ^= 0xff;
+        let error = import_bytes(&bench, damaged).await.unwrap_err();
+        assert!(matches!(error, ImportError::Unreadable { source: ingest::edge::ReadError::Corrupt { .. }, .. }));
+        assert!(error.is_refusal() && error.to_string().contains("the gzip data is corrupt, noticed at byte"));
+    }
+    for table in Table::ALL {
+        assert_eq!(bench.count(*table).await, 0, "{table}");
+    }
+    let mut padded = packed.clone();
+    padded.resize(padded.len() + 512, 0);
+    let summary = import_bytes(&bench, padded).await.unwrap();
+    assert_eq!((summary.added.edge, summary.note), (500, None));
+    let trailing = [&packed[..], b"and more"].concat();
+    let summary = import_bytes(&bench, trailing).await.unwrap();
+    assert_eq!((summary.added.edge, summary.already_counted), (0, 500));
+    assert!(summary.note.is_some_and(|note| note.contains("left out")));
+}
+
+#[tokio::test]
+async fn a_line_from_days_ahead_is_rejected_and_waits_for_nothing() {
+    let bench = bench();
+    let log = [line(1, 1_000, "HIT", "k"), line(2, -23 * 3_600, "HIT", "k"), line(3, -25 * 3_600, "HIT", "k")].concat();
+    let summary = bench.import(&log).await;
+    assert_eq!((summary.added.edge, summary.waiting), (1, 1), "a clock may be ahead by some hours");
+    assert_eq!(summary.rejected["bad_timestamp"], 1);
+    assert!(summary.last.is_some_and(|last| last < UtcMicros::now().plus(Duration::from_secs(24 * 3_600))));
+    let odd = UtcMicros(-62_167_219_200 * SECOND);
+    let summary =
+        bench.import(&line(4, 1_000, "HIT", "k").replace("\"msec\":\"", &format!("\"msec\":\"{}", odd.0))).await;
+    assert_eq!(summary.rejected["bad_timestamp"], 1);
+}
+
+#[tokio::test]
+async fn a_line_without_a_host_is_of_the_first_domain() {
+    let domains = vec!["go.example.com".to_owned(), "other.example.com".to_owned()];
+    let bench = bench_with(Journals::default(), ImportConfig { domains, ..ImportConfig::default() });
+    let log = [line(1, 1_000, "HIT", "unknown"), line(2, 1_000, "HIT", "k"), line(3, 1_000, "HIT", "x")].concat();
+    let log = log.replace("\"host\":\"go.example.com\"", "\"host\":\"\"");
+    assert_eq!(bench.import(&log).await.added.edge, 3);
+    for batch in bench.batches(Table::Clicks, &["domain", "workspace", "code"]).await {
+        for row in 0..batch.num_rows() {
+            let text = |column: usize| batch.column(column).as_string::<i32>().value(row).to_owned();
+            assert_eq!(text(0), "go.example.com");
+            assert_eq!(text(1), if text(2) == "k" { "w" } else { "default" });
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_same_bytes_with_ids_of_another_kind_are_refused() {
+    let of = |id: IdMode| ImportOptions { id, ..ImportOptions::default() };
+    let log = [line(1, 1_000, "HIT", "k"), line(2, 1_000, "MISS", "k")].concat();
+    for (first, second) in [
+        (IdMode::StatusOnly, IdMode::Trusted),
+        (IdMode::StatusOnly, IdMode::Auto),
+        (IdMode::Trusted, IdMode::StatusOnly),
+        (IdMode::Auto, IdMode::StatusOnly),
+    ] {
+        let bench = bench();
+        bench.import_with(&log, of(first)).await.unwrap();
+        for options in [
+            of(second),
+            ImportOptions { unknown_codes: UnknownCodes::Ignore, ..of(second) },
+            ImportOptions { workspace: Some("w".into()), ..of(second) },
+        ] {
+            let error = bench.import_with(&log, options).await.unwrap_err();
+            assert!(matches!(error, ImportError::OtherIds { .. }) && error.is_refusal(), "{error}");
+            assert!(error.to_string().contains(&format!("with --id {first};")), "{error}");
+        }
+        assert_eq!(bench.count(Table::Clicks).await, 2);
+        assert_eq!(bench.import_with(&log, of(first)).await.unwrap().already_counted, 2, "a repeat is one");
+    }
+    // ids of the same kind meet
+    let bench = bench();
+    bench.import_with(&log, of(IdMode::Auto)).await.unwrap();
+    assert_eq!(bench.import_with(&log, of(IdMode::Trusted)).await.unwrap().already_counted, 2);
+}
+
+#[tokio::test]
+async fn what_brought_nothing_in_one_way_may_come_in_the_other() {
+    let bench = bench();
+    let log = [line(1, 1_000, "HIT", "k"), line(2, 1_000, "MISS", "k")].concat();
+    let log = log.replace(&format!("{:032x}", 1), "-").replace(&format!("{:032x}", 2), "-");
+    let summary = bench.import(&log).await;
+    assert_eq!(summary.rejected["no_request_id"], 2);
+    let by_status = ImportOptions { id: IdMode::StatusOnly, ..ImportOptions::default() };
+    assert_eq!(bench.import_with(&log, by_status).await.unwrap().added, Added { edge: 1, recovered: 1 });
+}

@@ -27,6 +27,10 @@ pub(super) struct Rules {
     pub(super) events: OwnEvents,
     pub(super) import_id: Arc<str>,
     pub(super) ingest_time: UtcMicros,
+    /// A line from later than this can't be right.
+    pub(super) latest: UtcMicros,
+    /// The domain of a line without a host; empty when none is configured.
+    pub(super) default_domain: String,
 }
 
 /// What a block of lines came to.
@@ -80,6 +84,9 @@ impl Worker {
                 Line::Header => {}
                 Line::Ignored(why) => tally.ignore(why),
                 Line::Reject(why) => reject(raw, why, &mut tally),
+                Line::Request(request) if request.time > self.rules.latest => {
+                    reject(raw, Reject::BAD_TIMESTAMP, &mut tally);
+                }
                 Line::Request(request) => match self.rules.ids.key(&request) {
                     Ok(_) => requests.push(request),
                     Err(why) => reject(raw, why, &mut tally),
@@ -141,7 +148,9 @@ impl Worker {
                 ingest_time: rules.ingest_time,
                 visitor_key: self.day_keys.get(&request.time.day()),
             };
-            self.rows.push(&self.enricher.edge_click(request, line, link.at(request.time)));
+            let host = if request.host.is_empty() { &rules.default_domain } else { request.host };
+            let of_domain = EdgeRequest { host, ..*request };
+            self.rows.push(&self.enricher.edge_click(&of_domain, line, link.at(request.time)));
             arrivals.push(Arrival { id: click_id, time: request.time, kind });
         }
         (arrivals, prints)
