@@ -6,8 +6,8 @@
 //! whose put has returned stays.
 //!
 //! A put makes no folder but that of its own partition, and only in a table that is there. A table's log folder is made
-//! by its first entry alone: were the folder taken away (a disk that isn't mounted, a lake that was moved), a commit
-//! would else go on in an empty one of the same name.
+//! by its first entry alone, within a lake that is there: were the folder taken away (a disk that isn't mounted, a lake
+//! that was moved), a commit would else go on in an empty one of the same name.
 //!
 //! A killed process may leave `.tmp-…` files behind; clean-up takes them as it takes any file that no commit names.
 
@@ -173,7 +173,13 @@ fn write_whole(path: &FsPath, payload: &PutPayload, create: bool) -> io::Result<
 /// Makes the folder that `path` is to be in, as far as a put may.
 fn make_folders(path: &FsPath, folder: &FsPath) -> io::Result<()> {
     if begins_table(path) {
-        return make_all(folder);
+        return match folder.parent().and_then(FsPath::parent) {
+            Some(lake) if !lake.exists() => {
+                let reason = format!("the lake's folder {} is gone", lake.display());
+                Err(io::Error::new(ErrorKind::NotFound, reason))
+            }
+            _ => make_all(folder),
+        };
     }
     if folder.file_name().is_some_and(|name| name == LOG) {
         let reason = format!("{} is gone, and only a new table's first entry makes one", folder.display());
@@ -268,8 +274,10 @@ mod tests {
             let error = store.put(&place(folder.path(), name), "x".into()).await.unwrap_err().to_string();
             assert!(error.contains("gone"), "{error}");
         }
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was made");
         let first = place(folder.path(), "lake/clicks/_delta_log/00000000000000000000.json");
+        assert!(store.put(&first, "x".into()).await.is_err(), "nor that of the lake");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was made");
+        fs::create_dir(folder.path().join("lake")).unwrap();
         store.put(&first, "x".into()).await.unwrap();
         let data = place(folder.path(), "lake/clicks/date=2026-03-14/a.parquet");
         store.put(&data, "x".into()).await.unwrap();
