@@ -21,7 +21,7 @@ pub(crate) fn line(text: &str) -> anyhow::Result<()> {
 /// Prints bytes as they are.
 ///
 /// # Errors
-/// As [`line`].
+/// As [`fn@line`].
 pub(crate) fn bytes(bytes: &[u8]) -> anyhow::Result<()> {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();

@@ -1,5 +1,5 @@
 //! Configuration: one struct a section, as `interface` names them. Values come from defaults, then the TOML file,
-//! then the environment (`HIGHWATER_SECTION__KEY`), then flags; [`load`] merges them, [`check`] judges them.
+//! then the environment (`HIGHWATER_SECTION__KEY`), then flags; [`fn@load`] merges them, [`check`] judges them.
 
 mod check;
 mod load;
