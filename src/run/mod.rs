@@ -18,6 +18,7 @@ mod ops;
 mod process;
 mod progress;
 mod redirect;
+mod retire;
 mod serve;
 mod signals;
 mod status;

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::journals::ids_in;
 use super::tasks::Tasks;
-use super::{gaps, progress};
+use super::{gaps, progress, retire};
 use crate::config::Config;
 
 /// Partitions handed over ahead of the hot path's taking them.
@@ -61,6 +61,12 @@ impl Process {
         let enricher = Arc::new(enricher(config)?);
         let hot =
             HotPath::new(lake.clone(), Arc::clone(&registry) as _, enricher, hot_config(config)).with_metrics(counted);
+        let watched =
+            retire::watch(store.clone(), lake.clone(), hot.status(), config.journal.retire_after.0, back.stop_token());
+        back.spawn("silent journals", async move {
+            watched.await;
+            Ok(())
+        });
         let (hand_over, partitions) = mpsc::channel(HANDED_OVER);
         let stop = back.stop_token();
         back.spawn("hot path", async move { Ok(hot.run(partitions, stop).await?) });
