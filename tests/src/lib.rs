@@ -6,6 +6,8 @@
 //!
 //! Everything listens on loopback only, and ends with its owner.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 pub mod edge;
 pub mod load;
 pub mod node;
@@ -24,10 +26,25 @@ pub fn skip(test: &str, why: &str) {
     eprintln!("skipped {test}: {why}");
 }
 
-/// A port of loopback that is free now.
+/// Ports from here on are handed out: below those that the system gives to outgoing connections.
+const FIRST_PORT: u32 = 10_000;
+const PORTS: u32 = 20_000;
+
+/// A port of loopback that is free now, and that no other test of this process is given.
 ///
 /// # Errors
 /// When there is none.
 pub fn free_port() -> std::io::Result<u16> {
-    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let mut last = std::io::ErrorKind::AddrInUse.into();
+    for _ in 0..PORTS {
+        // processes begin at places of their own
+        let next = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id().wrapping_mul(97));
+        let port = (FIRST_PORT + next % PORTS) as u16;
+        match std::net::TcpListener::bind(("127.0.0.1", port)) {
+            Ok(_) => return Ok(port),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
