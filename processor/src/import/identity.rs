@@ -1,12 +1,14 @@
 //! What makes two imports the same: the content's hash, known before the first line is read.
 //!
 //! A file is read once for its hash and again for its lines, a stream is spooled to disk in between. So a repeat
-//! is recognised without parsing anything, a killed import finds where it stopped, and a damaged file is found out
-//! before any of its lines is believed.
+//! is recognised without unpacking anything, and a killed import finds where it stopped. While the first lines are
+//! parsed the file is unpacked once more, with all checks: a damaged one is found out before any of its lines lands.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use ingest::edge::{IdMode, LineReader, ReadError, ReadLimits};
 use sha2::{Digest, Sha256};
@@ -16,55 +18,86 @@ use super::options::{Body, ImportOptions, UnknownCodes};
 /// An input whose content is known.
 #[derive(Debug)]
 pub(crate) struct Hashed {
-    /// The bytes, from their beginning.
-    pub(crate) file: File,
-    /// How many there are.
+    file: Arc<File>,
+    /// Bytes of it.
     pub(crate) bytes: u64,
     /// SHA-256 of them.
     pub(crate) sha256: [u8; 32],
 }
 
-/// Reads the whole input once, and unpacks it: what is damaged must not come into the lake, and where it is packed that
-/// may show at its very end. Blocking.
+impl Hashed {
+    /// Reads the input from its beginning; several may at once.
+    pub(crate) fn reader(&self) -> Reader {
+        Reader { file: Arc::clone(&self.file), at: 0, end: self.bytes }
+    }
+}
+
+/// Reads a file from a position of its own, no further than it was hashed: it may be growing.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    file: Arc<File>,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = buffer.len().min(usize::try_from(self.end - self.at).unwrap_or(usize::MAX));
+        let read = self.file.read_at(&mut buffer[..most], self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Reads the whole input once. Blocking.
 ///
 /// # Errors
-/// When it can't be read, unpacked or spooled, or is damaged.
-pub(crate) fn hash(body: Body, spool_dir: &Path) -> Result<Hashed, ReadError> {
+/// When it can't be read or spooled.
+pub(crate) fn hash(body: Body, spool_dir: &Path) -> io::Result<Hashed> {
     match body {
-        Body::File(file) if file.metadata()?.is_file() => hash_file(file),
+        Body::File(file) if file.metadata()?.is_file() => {
+            let mut reader = Reader { file: Arc::new(file), at: 0, end: u64::MAX };
+            let (sha256, bytes) = copy(&mut reader, &mut io::sink())?;
+            Ok(Hashed { file: reader.file, bytes, sha256 })
+        }
         Body::File(pipe) => spool(pipe, spool_dir),
         Body::Stream(stream) => spool(stream, spool_dir),
     }
 }
 
-fn hash_file(mut file: File) -> Result<Hashed, ReadError> {
-    file.seek(SeekFrom::Start(0))?;
-    let (sha256, bytes) = LineReader::new(&mut file, ReadLimits::default())?.skim()?;
-    file.seek(SeekFrom::Start(0))?;
-    Ok(Hashed { file, bytes, sha256 })
-}
-
 /// The spool has no name: it is gone with the process, however that ends.
-fn spool(stream: impl Read, spool_dir: &Path) -> Result<Hashed, ReadError> {
+fn spool(mut stream: impl Read, spool_dir: &Path) -> io::Result<Hashed> {
     let mut file = tempfile::tempfile_in(spool_dir)?;
-    let copied = Copied { from: stream, to: &mut file };
-    let (sha256, bytes) = LineReader::new(copied, ReadLimits::default())?.skim()?;
-    file.seek(SeekFrom::Start(0))?;
-    Ok(Hashed { file, bytes, sha256 })
+    let (sha256, bytes) = copy(&mut stream, &mut file)?;
+    Ok(Hashed { file: Arc::new(file), bytes, sha256 })
 }
 
-/// Keeps what is read.
-struct Copied<'a, R> {
-    from: R,
-    to: &'a mut File,
-}
-
-impl<R: Read> Read for Copied<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.from.read(buffer)?;
-        self.to.write_all(&buffer[..read])?;
-        Ok(read)
+fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<([u8; 32], u64)> {
+    let mut hash = Sha256::new();
+    let mut bytes = 0;
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let read = match from.read(&mut buffer) {
+            Ok(0) => return Ok((hash.finalize().into(), bytes)),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hash.update(&buffer[..read]);
+        to.write_all(&buffer[..read])?;
+        bytes += read as u64;
     }
+}
+
+/// Unpacks the whole input without looking at its lines: what is damaged must not come into the lake, and where it is
+/// packed that may show at its very end. Blocking.
+///
+/// # Errors
+/// When it can't be read or unpacked, or is damaged.
+pub(crate) fn check(reader: Reader) -> Result<(), ReadError> {
+    LineReader::new(reader, ReadLimits::default())?.skim().map(drop)
 }
 
 /// The name of an import's transactions: `file/` and the content's hash in hex.
@@ -128,12 +161,17 @@ mod tests {
         std::fs::write(&path, "abc").unwrap();
         let inputs = [Body::File(File::open(&path).unwrap()), Body::Stream(Box::new(io::Cursor::new(b"abc".to_vec())))];
         for body in inputs {
-            let mut hashed = hash(body, dir.path()).unwrap();
+            let hashed = hash(body, dir.path()).unwrap();
             assert_eq!(hex(&hashed.sha256), ABC);
             assert_eq!(hashed.bytes, 3);
             let mut text = String::new();
-            hashed.file.read_to_string(&mut text).unwrap();
+            hashed.reader().read_to_string(&mut text).unwrap();
             assert_eq!(text, "abc", "and it can be read from its beginning");
+            std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"d").unwrap();
+            text.clear();
+            hashed.reader().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "abc", "what has come since is no part of it");
+            std::fs::write(&path, "abc").unwrap();
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "the spool leaves nothing behind");
     }

@@ -1,6 +1,5 @@
 //! The import of one file, from its first byte to its summary.
 
-use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,11 +10,12 @@ use schemas::link::DEFAULT_WORKSPACE;
 use schemas::tables::Table;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::dry::DryRun;
 use super::error::{Failure, ImportError};
-use super::identity::{self, Hashed};
+use super::identity::{self, Hashed, Reader};
 use super::judge::OwnEvents;
 use super::land::{Lander, Resumed, SideTables, contained};
 use super::links::{Links, Scope};
@@ -150,7 +150,7 @@ struct Run {
 
 /// A file whose format is known.
 struct Opened {
-    lines: LineReader<File>,
+    lines: LineReader<Reader>,
     parser: FileParser,
     ids: Ids,
 }
@@ -158,10 +158,8 @@ struct Opened {
 impl Run {
     async fn import(self, input: Input, progress: impl FnMut(Progress) + Send) -> Result<Summary, ImportError> {
         let name = input.name;
-        let hashed = identity::hash(input.body, &self.shared.config.spool_dir).map_err(|error| match error {
-            ReadError::Io(source) => ImportError::Spool { name: name.clone(), source },
-            source => ImportError::Unreadable { name: name.clone(), source },
-        })?;
+        let hashed = identity::hash(input.body, &self.shared.config.spool_dir)
+            .map_err(|source| ImportError::Spool { name: name.clone(), source })?;
         let key = identity::key(&hashed.sha256, &self.options);
         let mut tables = self.tables().await.map_err(|failure| failure.of(&name))?;
         let summary = self.take_in(&name, hashed, &key, &mut tables, progress).await;
@@ -218,9 +216,9 @@ impl Run {
                 return Ok(summary);
             }
         }
-        let of = hashed.bytes;
+        let (of, whole) = (hashed.bytes, hashed.reader());
         let content = hashed.sha256;
-        let Some(opened) = self.open(name, hashed)? else {
+        let Some(opened) = self.open(name, &hashed)? else {
             return Ok(self.empty(name, import_id));
         };
         let (format, ids) = (opened.parser.format(), opened.ids);
@@ -254,7 +252,8 @@ impl Run {
             let workers = self.workers(format, ids, import_id).await?;
             let made_ids = (ids == Ids::StatusOnly).then(|| format.provider());
             let chunks = Chunks::start(opened.lines, opened.parser, workers, made_ids, self.shared.config.chunk_lines)?;
-            self.land_all(chunks, lander, of, progress).await
+            let check = tokio::task::spawn_blocking(move || identity::check(whole));
+            self.land_all(chunks, check, lander, of, progress).await
         };
         run.await.map_err(|failure: Failure| failure.of(name))
     }
@@ -304,9 +303,9 @@ impl Run {
     }
 
     /// Finds out what the file is; `None` when there is nothing in it.
-    fn open(&self, name: &str, hashed: Hashed) -> Result<Option<Opened>, ImportError> {
+    fn open(&self, name: &str, hashed: &Hashed) -> Result<Option<Opened>, ImportError> {
         let unreadable = |source| ImportError::Unreadable { name: name.to_owned(), source };
-        let mut lines = LineReader::new(hashed.file, ReadLimits::default()).map_err(unreadable)?;
+        let mut lines = LineReader::new(hashed.reader(), ReadLimits::default()).map_err(unreadable)?;
         let head = lines.head().map_err(unreadable)?;
         let format = match self.options.format {
             _ if head.trim_ascii().is_empty() => return Ok(None),
@@ -363,49 +362,63 @@ impl Run {
         Ok((0..threads).map(worker).collect())
     }
 
-    /// Parsing of the next chunk goes on while one lands.
+    /// Parsing of the next chunk goes on while one lands. None does before `check` has found the file to be sound.
     async fn land_all(
         &self,
         mut chunks: Chunks,
-        mut lander: Lander<'_>,
+        check: JoinHandle<Result<(), ReadError>>,
+        lander: Lander<'_>,
         of: u64,
-        mut progress: impl FnMut(Progress) + Send,
+        progress: impl FnMut(Progress) + Send,
     ) -> Result<Summary, Failure> {
-        let (send, mut receive) = mpsc::channel::<Chunk>(1);
+        let (send, receive) = mpsc::channel::<Chunk>(1);
         let collect = async move {
-            while let Some(chunk) = chunks.next().await? {
-                if send.send(chunk).await.is_err() {
-                    break;
+            // room first: a chunk that waits for it takes as much memory as one that lands
+            while let Ok(room) = send.reserve().await {
+                match chunks.next().await? {
+                    Some(chunk) => room.send(chunk),
+                    None => break,
                 }
             }
             Ok::<(), Failure>(())
         };
         let land = async move {
-            let mut dry = self.options.dry_run.then(|| DryRun::new(lander.summary.clone(), self.started));
-            let (mut lines, mut note) = (0, None);
-            while let Some(chunk) = receive.recv().await {
-                if self.cancel.is_cancelled() {
-                    return Err(Failure::BrokeOff("stopped; a repeat goes on from there".to_owned()));
-                }
-                lines += chunk.tally.lines;
-                let now = Progress { bytes: chunk.raw_bytes, of, lines };
-                note = chunk.ending.as_ref().and_then(|ending| ending.truncated.clone());
-                match &mut dry {
-                    Some(dry) => dry.judge(lander.settler, &chunk).await?,
-                    None => lander.land(chunk).await?,
-                }
-                progress(now);
-            }
-            let mut summary = match dry {
-                Some(dry) => dry.finish(),
-                None => lander.finish().await?,
-            };
-            summary.note = note;
-            Ok(summary)
+            check.await.map_err(|e| Failure::BrokeOff(e.to_string()))??;
+            self.land_each(receive, lander, of, progress).await
         };
         let (collected, landed) = tokio::join!(collect, land);
         // Of two failures the collector's comes first: without its end the landing's summary is not the file's.
         collected.and(landed)
+    }
+
+    async fn land_each(
+        &self,
+        mut chunks: mpsc::Receiver<Chunk>,
+        mut lander: Lander<'_>,
+        of: u64,
+        mut progress: impl FnMut(Progress) + Send,
+    ) -> Result<Summary, Failure> {
+        let mut dry = self.options.dry_run.then(|| DryRun::new(lander.summary.clone(), self.started));
+        let (mut lines, mut note) = (0, None);
+        while let Some(chunk) = chunks.recv().await {
+            if self.cancel.is_cancelled() {
+                return Err(Failure::BrokeOff("stopped; a repeat goes on from there".to_owned()));
+            }
+            lines += chunk.tally.lines;
+            let now = Progress { bytes: chunk.raw_bytes, of, lines };
+            note = chunk.ending.as_ref().and_then(|ending| ending.truncated.clone());
+            match &mut dry {
+                Some(dry) => dry.judge(lander.settler, &chunk).await?,
+                None => lander.land(chunk).await?,
+            }
+            progress(now);
+        }
+        let mut summary = match dry {
+            Some(dry) => dry.finish(),
+            None => lander.finish().await?,
+        };
+        summary.note = note;
+        Ok(summary)
     }
 }
 

@@ -77,9 +77,17 @@ fn bare(host: &str) -> &str {
     }
 }
 
+/// Where a code's link is kept, until [`Links::bound`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot(u32);
+
+/// Of what can't be a code.
+const NO_SLOT: Slot = Slot(u32::MAX);
+
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Key {
-    host: String,
+struct Missing {
+    slot: Slot,
+    domain: String,
     code: String,
 }
 
@@ -88,27 +96,38 @@ struct Key {
 pub(super) struct Links {
     directory: Arc<dyn LinkDirectory>,
     scope: Scope,
-    /// By host and code with a zero byte in between; `None`: its lines don't count.
-    kept: HashMap<String, Option<Arc<Known>>>,
-    missing: Vec<Key>,
+    /// By host and code with a zero byte in between.
+    slots: HashMap<String, Slot>,
+    /// By slot; `None`: its lines don't count.
+    kept: Vec<Option<Known>>,
+    missing: Vec<Missing>,
     scratch: String,
 }
 
 impl Links {
     pub(super) fn new(directory: Arc<dyn LinkDirectory>, scope: Scope) -> Self {
-        Self { directory, scope, kept: HashMap::new(), missing: Vec::new(), scratch: String::new() }
+        let (slots, kept, missing) = (HashMap::new(), Vec::new(), Vec::new());
+        Self { directory, scope, slots, kept, missing, scratch: String::new() }
     }
 
-    /// Notes a code to be looked up, unless it has been, or can't be one.
-    pub(super) fn want(&mut self, host: &str, code: &str) {
+    /// Where a code's link will be once it is looked up; notes it to be, unless it has been, or can't be a code.
+    pub(super) fn slot(&mut self, host: &str, code: &str) -> Slot {
+        self.scratch.clear();
+        self.scratch.push_str(host);
+        self.scratch.push('\0');
+        self.scratch.push_str(code);
+        if let Some(slot) = self.slots.get(&self.scratch) {
+            return *slot;
+        }
         if !self.scope.may_count(code) {
-            return;
+            return NO_SLOT;
         }
-        spell(&mut self.scratch, host, code);
-        if !self.kept.contains_key(&self.scratch) {
-            self.kept.insert(self.scratch.clone(), None);
-            self.missing.push(Key { host: host.to_owned(), code: code.to_owned() });
-        }
+        let slot = Slot(self.kept.len() as u32);
+        self.kept.push(None);
+        self.slots.insert(self.scratch.clone(), slot);
+        let domain = self.scope.domain_of(host).to_owned();
+        self.missing.push(Missing { slot, domain, code: code.to_owned() });
+        slot
     }
 
     /// Looks up what is wanted.
@@ -117,35 +136,26 @@ impl Links {
             return Ok(());
         }
         let asked: Vec<(String, String)> =
-            self.missing.iter().map(|key| (self.scope.domain_of(&key.host).to_owned(), key.code.clone())).collect();
+            self.missing.iter().map(|missing| (missing.domain.clone(), missing.code.clone())).collect();
         let histories = self.directory.histories(&asked).await?;
-        for (key, history) in std::mem::take(&mut self.missing).into_iter().zip(histories) {
-            let known = self.scope.judge(history).map(Arc::new);
-            spell(&mut self.scratch, &key.host, &key.code);
-            self.kept.insert(self.scratch.clone(), known);
+        for (missing, history) in std::mem::take(&mut self.missing).into_iter().zip(histories) {
+            self.kept[missing.slot.0 as usize] = self.scope.judge(history);
         }
         Ok(())
     }
 
     /// What a code was found to be; none: its lines don't count.
-    pub(super) fn get(&mut self, host: &str, code: &str) -> Option<&Arc<Known>> {
-        spell(&mut self.scratch, host, code);
-        self.kept.get(&self.scratch)?.as_ref()
+    pub(super) fn at(&self, slot: Slot) -> Option<&Known> {
+        self.kept.get(slot.0 as usize)?.as_ref()
     }
 
     /// Forgets what was looked up when it has become too much. Between blocks only.
     pub(super) fn bound(&mut self) {
         if self.kept.len() > MOST_KEPT {
+            self.slots.clear();
             self.kept.clear();
         }
     }
-}
-
-fn spell(scratch: &mut String, host: &str, code: &str) {
-    scratch.clear();
-    scratch.push_str(host);
-    scratch.push('\0');
-    scratch.push_str(code);
 }
 
 #[cfg(test)]
@@ -165,10 +175,11 @@ mod tests {
         Links::new(Arc::new(directory), scope)
     }
 
-    async fn get(links: &mut Links, host: &str, code: &str) -> Option<Arc<Known>> {
-        links.want(host, code);
+    async fn get<'a>(links: &'a mut Links, host: &str, code: &str) -> Option<&'a Known> {
+        let slot = links.slot(host, code);
         links.look_up().await.unwrap();
-        links.get(host, code).cloned()
+        assert_eq!(links.slot(host, code), slot);
+        links.at(slot)
     }
 
     fn link(known: &Known) -> (&str, &str) {
@@ -180,16 +191,17 @@ mod tests {
         let mut links = links(None, UnknownCodes::Ignore);
         for host in ["go.example.com", "go.example.com:8080", "GO.example.com:80"] {
             let known = get(&mut links, host, "k").await.unwrap();
-            assert_eq!(link(&known), ("w", "go.example.com:8080"), "{host}");
+            assert_eq!(link(known), ("w", "go.example.com:8080"), "{host}");
         }
-        assert_eq!(link(&get(&mut links, "", "k").await.unwrap()).0, "w", "no host: the first domain");
-        assert_eq!(link(&get(&mut links, "other.example.com", "k").await.unwrap()).0, "v");
+        assert_eq!(link(get(&mut links, "", "k").await.unwrap()).0, "w", "no host: the first domain");
+        assert_eq!(link(get(&mut links, "other.example.com", "k").await.unwrap()).0, "v");
         assert!(get(&mut links, "third.example.com", "k").await.is_none());
     }
 
     #[tokio::test]
     async fn a_click_is_judged_by_the_revision_of_its_time_and_never_by_none() {
-        let known = get(&mut links(None, UnknownCodes::Ignore), "go.example.com", "k").await.unwrap();
+        let mut links = links(None, UnknownCodes::Ignore);
+        let known = get(&mut links, "go.example.com", "k").await.unwrap();
         let at = |time| {
             let revision = known.at(UtcMicros(time)).unwrap().1.map(|revision| revision.revision);
             (revision, known.analytics(UtcMicros(time)))
@@ -201,7 +213,8 @@ mod tests {
 
     #[tokio::test]
     async fn unknown_codes_are_kept_or_not_and_foreign_ones_never() {
-        let unknown = get(&mut links(None, UnknownCodes::Keep), "x.example.com", "new").await.unwrap();
+        let mut keeping = links(None, UnknownCodes::Keep);
+        let unknown = get(&mut keeping, "x.example.com", "new").await.unwrap();
         assert!(unknown.at(UtcMicros(0)).is_none() && unknown.analytics(UtcMicros(0)) == Analytics::Billed);
         let mut others = links(None, UnknownCodes::Keep);
         for (code, counts) in [("p/1", true), ("a b", true), ("", false), ("a\n", false), (&*"x".repeat(129), false)] {

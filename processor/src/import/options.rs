@@ -92,7 +92,7 @@ impl Default for ImportConfig {
             edge_provider: "none".to_owned(),
             edge_id: IdMode::Auto,
             threads: 0,
-            chunk_lines: 100_000,
+            chunk_lines: 50_000,
             spool_dir: std::env::temp_dir(),
         }
     }

@@ -9,7 +9,6 @@
 //! import that is taken up again cuts the same chunks. Every thread ends when the other end of its channel is gone.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,6 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::error::Failure;
+use super::identity::Reader;
 use super::tally::{RejectedLine, Tally};
 use super::worker::{Parsed, Worker};
 use crate::settle::Arrival;
@@ -102,7 +102,7 @@ impl<T> std::fmt::Debug for Step<T> {
 impl Chunks {
     /// Starts the threads. `made_ids` names the provider whose ids are made from lines rather than read from them.
     pub(super) fn start(
-        lines: LineReader<File>,
+        lines: LineReader<Reader>,
         parser: FileParser,
         workers: Vec<Worker>,
         made_ids: Option<&'static str>,
@@ -205,7 +205,7 @@ impl Chunks {
 
 /// The reader's thread.
 fn read_all(
-    mut lines: LineReader<File>,
+    mut lines: LineReader<Reader>,
     mut parser: FileParser,
     mut cutter: Cutter,
     free: &Receiver<()>,

@@ -14,7 +14,7 @@ use schemas::{ClickBuilder, ClickId, UtcMicros};
 
 use super::error::Failure;
 use super::judge::{OwnEvents, Word, judge};
-use super::links::Links;
+use super::links::{Links, Slot};
 use super::tally::{KEPT_BYTES, RejectedLine, Tally};
 use crate::enrich::{EdgeLine, Enricher};
 use crate::settle::Arrival;
@@ -93,32 +93,37 @@ impl Worker {
                 },
             }
         });
-        self.prepare(&requests).await?;
-        let (arrivals, prints) = self.judge(&requests, &mut tally);
+        let slots = self.prepare(&requests).await?;
+        let (arrivals, prints) = self.judge(&requests, &slots, &mut tally);
         let rows = self.rows.finish().map_err(|e| Failure::BrokeOff(format!("rows don't fit their table: {e}")))?;
         Ok(Parsed { rows, arrivals, prints, tally, rejects })
     }
 
-    /// Looks up the links and day keys that the requests need.
-    async fn prepare(&mut self, requests: &[EdgeRequest<'_>]) -> Result<(), Failure> {
+    /// Looks up the links and day keys that the requests need. Returns where each request's link is.
+    async fn prepare(&mut self, requests: &[EdgeRequest<'_>]) -> Result<Vec<Slot>, Failure> {
         self.links.bound();
+        let mut slots = Vec::with_capacity(requests.len());
+        let mut last_day = None;
         for request in requests {
-            self.links.want(request.host, request.code);
+            slots.push(self.links.slot(request.host, request.code));
             let day = request.time.day();
-            if !self.day_keys.contains_key(&day) {
+            if last_day != Some(day) && !self.day_keys.contains_key(&day) {
                 let key = self.keys.key_of(day).await?;
                 self.day_keys.insert(day, key);
             }
+            last_day = Some(day);
         }
-        Ok(self.links.look_up().await?)
+        self.links.look_up().await?;
+        Ok(slots)
     }
 
-    fn judge(&mut self, requests: &[EdgeRequest<'_>], tally: &mut Tally) -> (Vec<Arrival>, Vec<u128>) {
+    fn judge(&mut self, requests: &[EdgeRequest<'_>], slots: &[Slot], tally: &mut Tally) -> (Vec<Arrival>, Vec<u128>) {
         let (mut arrivals, mut prints) = (Vec::with_capacity(requests.len()), Vec::new());
         let rules = Arc::clone(&self.rules);
-        for request in requests {
+        let mut day_key = (i32::MIN, None);
+        for (request, slot) in requests.iter().zip(slots) {
             tally.at(request.time);
-            let Some(link) = self.links.get(request.host, request.code) else {
+            let Some(link) = self.links.at(*slot) else {
                 tally.ignored.unknown_code += 1;
                 continue;
             };
@@ -141,12 +146,16 @@ impl Worker {
                     ClickId([0; 16])
                 }
             };
+            let day = request.time.day();
+            if day_key.0 != day {
+                day_key = (day, self.day_keys.get(&day));
+            }
             let line = EdgeLine {
                 click_id,
                 source: kind.source(),
                 import_id: Some(&rules.import_id),
                 ingest_time: rules.ingest_time,
-                visitor_key: self.day_keys.get(&request.time.day()),
+                visitor_key: day_key.1,
             };
             let host = if request.host.is_empty() { &rules.default_domain } else { request.host };
             let of_domain = EdgeRequest { host, ..*request };

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use arrow::array::{Array as _, AsArray as _, RecordBatch, StringArray, UInt32Array};
-use arrow::compute::{concat_batches, take_record_batch};
+use arrow::array::{AsArray as _, RecordBatch, StringArray};
+use arrow::compute::{concat_batches, interleave_record_batch};
 use arrow::datatypes::TimestampMicrosecondType;
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -126,13 +126,10 @@ impl TableHandle {
 
 /// The rows of each file to be, with its day.
 fn parts(table: Table, rows: &[RecordBatch], span: Span) -> Result<Vec<(RecordBatch, Option<i32>)>, ParquetError> {
+    let rows: Vec<&RecordBatch> = rows.iter().filter(|batch| batch.num_rows() > 0).collect();
     let Some(first) = rows.first() else { return Ok(Vec::new()) };
-    let rows = if let [one] = rows { one.clone() } else { concat_batches(&first.schema(), rows)? };
-    if rows.num_rows() == 0 {
-        return Ok(Vec::new());
-    }
     if table != Table::Clicks {
-        return Ok(vec![(rows, None)]);
+        return Ok(vec![(concat_batches(&first.schema(), rows)?, None)]);
     }
     let parts = split(&rows, span)?.into_iter().map(|part| {
         let day = event_times(&part)?.values().first().map(|&time| UtcMicros(time).day());
@@ -149,28 +146,23 @@ pub(super) fn event_times(
 }
 
 /// The rows of each hour or day, each part sorted by (workspace, code, event_time).
-fn split(rows: &RecordBatch, span: Span) -> Result<Vec<RecordBatch>, ParquetError> {
-    let times = event_times(rows)?;
-    let links = ranks(text(rows, "workspace")?, text(rows, "code")?);
+fn split(rows: &[&RecordBatch], span: Span) -> Result<Vec<RecordBatch>, ParquetError> {
     let period = |time: i64| match span {
         Span::Hour => UtcMicros(time).hour(),
         Span::Day => i64::from(UtcMicros(time).day()),
     };
-    let keys = times.values().iter().zip(links).zip(0u32..);
-    let mut order: Vec<(i64, u32, i64, u32)> =
-        keys.map(|((&time, link), row)| (period(time), link, time, row)).collect();
+    let mut links = ranks(rows)?.into_iter();
+    let mut order: Vec<(i64, u32, i64, (u32, u32))> = Vec::with_capacity(links.len());
+    for (batch, number) in rows.iter().zip(0u32..) {
+        let keys = event_times(batch)?.values().iter().zip(links.by_ref()).zip(0u32..);
+        order.extend(keys.map(|((&time, link), row)| (period(time), link, time, (number, row))));
+    }
     order.sort_unstable();
-    let lengths: Vec<usize> = order.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).collect();
-    let sorted = take_record_batch(rows, &UInt32Array::from_iter_values(order.iter().map(|key| key.3)))?;
-    let mut at = 0;
-    Ok(lengths
-        .into_iter()
-        .map(|length| {
-            let part = sorted.slice(at, length);
-            at += length;
-            part
-        })
-        .collect())
+    let part = |part: &[(i64, u32, i64, (u32, u32))]| {
+        let from: Vec<(usize, usize)> = part.iter().map(|key| (key.3.0 as usize, key.3.1 as usize)).collect();
+        Ok(interleave_record_batch(rows, &from)?)
+    };
+    order.chunk_by(|a, b| a.0 == b.0).map(part).collect()
 }
 
 fn text<'a>(rows: &'a RecordBatch, name: &str) -> Result<&'a StringArray, ParquetError> {
@@ -179,12 +171,15 @@ fn text<'a>(rows: &'a RecordBatch, name: &str) -> Result<&'a StringArray, Parque
 }
 
 /// Each row's place in the order of (workspace, code): links are few, so numbers are compared instead of texts.
-fn ranks(workspaces: &StringArray, codes: &StringArray) -> Vec<u32> {
+fn ranks(rows: &[&RecordBatch]) -> Result<Vec<u32>, ParquetError> {
     let mut numbers: HashMap<(&str, &str), u32> = HashMap::new();
-    let mut of_rows: Vec<u32> = Vec::with_capacity(codes.len());
-    for row in 0..codes.len() {
-        let next = numbers.len() as u32;
-        of_rows.push(*numbers.entry((workspaces.value(row), codes.value(row))).or_insert(next));
+    let mut of_rows: Vec<u32> = Vec::with_capacity(rows.iter().map(|batch| batch.num_rows()).sum());
+    for batch in rows {
+        let (workspaces, codes) = (text(batch, "workspace")?, text(batch, "code")?);
+        for row in 0..batch.num_rows() {
+            let next = numbers.len() as u32;
+            of_rows.push(*numbers.entry((workspaces.value(row), codes.value(row))).or_insert(next));
+        }
     }
     let mut links: Vec<((&str, &str), u32)> = numbers.into_iter().collect();
     links.sort_unstable();
@@ -193,7 +188,7 @@ fn ranks(workspaces: &StringArray, codes: &StringArray) -> Vec<u32> {
         ranks[number as usize] = rank;
     }
     of_rows.iter_mut().for_each(|number| *number = ranks[*number as usize]);
-    of_rows
+    Ok(of_rows)
 }
 
 fn encode(table: Table, rows: &RecordBatch, date: Option<i32>, span: Span) -> Result<Encoded, ParquetError> {
