@@ -1,44 +1,25 @@
-//! The import of one file, from its first byte to its summary.
+//! The importer: what imports share, and the thread that each has for itself.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ingest::edge::{FileParser, Format, IdMode, Ids, LineReader, ReadError, ReadLimits, Settings, sniff};
 use ingest::ports::{LinkDirectory, Registry, VisitorKeys};
-use schemas::UtcMicros;
-use schemas::link::DEFAULT_WORKSPACE;
 use schemas::tables::Table;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::dry::DryRun;
 use super::error::{Failure, ImportError};
-use super::identity::{self, Hashed, Reader};
-use super::judge::OwnEvents;
-use super::land::{Lander, Resumed, SideTables, contained};
-use super::links::{Links, Scope};
+use super::land::SideTables;
 use super::options::{ImportConfig, ImportOptions, Input};
-use super::pipeline::{Chunk, Chunks};
-use super::recount::held;
-use super::side::{Origin, stored_summary};
-use super::summary::{State, Summary};
-use super::worker::{Rules, Worker};
+use super::run::Run;
+use super::summary::Summary;
 use crate::enrich::Enricher;
 use crate::lake::Lake;
 use crate::metrics::Metrics;
-use crate::settle::ids::Spans;
 use crate::settle::{SettleConfig, Settler};
 
-/// Hexadecimal digits of the content's hash that name an import.
-const ID_DIGITS: usize = 32;
 /// Ids kept in memory to find lines that are rows already, bytes.
 const ID_BYTES: usize = 64 << 20;
-
-/// How far a clock at the edge may be ahead: a line from later than this would wait for a time that may never come.
-const MOST_AHEAD: Duration = Duration::from_secs(24 * 3_600);
-
 /// Upkeep is due after so many commits.
 const UPKEEP_COMMITS: i64 = 50;
 
@@ -60,30 +41,31 @@ pub struct Importer {
     metrics: Metrics,
 }
 
+/// What all imports of a process have in common.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     lake: Lake,
-    directory: Arc<dyn LinkDirectory>,
-    keys: Arc<dyn VisitorKeys>,
-    registry: Arc<dyn Registry>,
-    enricher: Arc<Enricher>,
-    config: ImportConfig,
+    pub(super) directory: Arc<dyn LinkDirectory>,
+    pub(super) keys: Arc<dyn VisitorKeys>,
+    pub(super) registry: Arc<dyn Registry>,
+    pub(super) enricher: Arc<Enricher>,
+    pub(super) config: ImportConfig,
     /// Tables and ids of imports that are done, for the next ones.
     idle: Mutex<Vec<Tables>>,
 }
 
 /// What one import works on.
 #[derive(Debug)]
-struct Tables {
-    settler: Settler,
-    side: SideTables,
+pub(super) struct Tables {
+    pub(super) settler: Settler,
+    pub(super) side: SideTables,
     /// The version of `clicks` that upkeep has last seen.
     kept_up: i64,
 }
 
 impl Tables {
     /// Merges and cleans up after many commits: nobody else may be there to do it.
-    async fn keep_up(&mut self) {
+    pub(super) async fn keep_up(&mut self) {
         let version = self.settler.desk.clicks.version();
         if version - self.kept_up >= UPKEEP_COMMITS {
             self.kept_up = version;
@@ -139,290 +121,36 @@ impl Importer {
     }
 }
 
-/// One import.
-struct Run {
-    shared: Arc<Shared>,
-    metrics: Metrics,
-    options: ImportOptions,
-    cancel: CancellationToken,
-    started: Instant,
-}
-
-/// A file whose format is known.
-struct Opened {
-    lines: LineReader<Reader>,
-    parser: FileParser,
-    ids: Ids,
-}
-
-impl Run {
-    async fn import(self, input: Input, progress: impl FnMut(Progress) + Send) -> Result<Summary, ImportError> {
-        let name = input.name;
-        let hashed = identity::hash(input.body, &self.shared.config.spool_dir)
-            .map_err(|source| ImportError::Spool { name: name.clone(), source })?;
-        let key = identity::key(&hashed.sha256, &self.options);
-        let mut tables = self.tables().await.map_err(|failure| failure.of(&name))?;
-        let summary = self.take_in(&name, hashed, &key, &mut tables, progress).await;
-        if summary.is_ok() && !self.options.dry_run {
-            tables.keep_up().await;
-        }
-        self.give_back(tables);
-        summary
-    }
-
-    async fn tables(&self) -> Result<Tables, Failure> {
-        let idle = self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+impl Shared {
+    /// Tables at their newest versions.
+    pub(super) async fn tables(&self) -> Result<Tables, Failure> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(mut tables) = idle {
             tables.settler.desk.clicks.refresh().await?;
             tables.settler.arrivals.refresh().await?;
             tables.side.edge_files.refresh().await?;
             return Ok(tables);
         }
-        let (lake, config) = (&self.shared.lake, &self.shared.config);
+        let (lake, config) = (&self.lake, &self.config);
         let settle = SettleConfig {
             waits: config.waits,
             max_skew: config.max_skew,
+            settle: config.settle,
             id_bytes: ID_BYTES,
             ..SettleConfig::default()
         };
-        let settler = Settler::new(lake, Arc::clone(&self.shared.registry), settle).await?;
+        let settler = Settler::new(lake, Arc::clone(&self.registry), settle).await?;
         let side =
             SideTables { rejects: lake.table(Table::Rejects).await?, edge_files: lake.table(Table::EdgeFiles).await? };
         let kept_up = settler.desk.clicks.version();
         Ok(Tables { settler, side, kept_up })
     }
 
-    fn give_back(&self, tables: Tables) {
-        let mut idle = self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Keeps tables for the next import; one set is enough.
+    pub(super) fn give_back(&self, tables: Tables) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.is_empty() {
             idle.push(tables);
         }
     }
-
-    async fn take_in(
-        &self,
-        name: &str,
-        hashed: Hashed,
-        key: &str,
-        tables: &mut Tables,
-        progress: impl FnMut(Progress) + Send,
-    ) -> Result<Summary, ImportError> {
-        let txn = format!("file/{key}");
-        let import_id = &key[..ID_DIGITS];
-        let done = contained(&tables.settler, &txn);
-        if tables.side.edge_files.txn(&txn).is_some_and(|chunks| done >= chunks) {
-            let repeat = self.repeat(name, import_id, tables).await.map_err(|failure| failure.of(name))?;
-            if let Some(summary) = repeat {
-                return Ok(summary);
-            }
-        }
-        let (of, whole) = (hashed.bytes, hashed.reader());
-        let content = hashed.sha256;
-        let Some(opened) = self.open(name, &hashed)? else {
-            return Ok(self.empty(name, import_id));
-        };
-        let (format, ids) = (opened.parser.format(), opened.ids);
-        let before = self.taken_in_by(&content, format.provider(), ids, tables).await;
-        if let Some(first) = before.map_err(|failure| failure.of(name))? {
-            return Err(ImportError::OtherIds { name: name.to_owned(), first, asked: self.options.id });
-        }
-        let mut summary = Summary::new(import_id.to_owned(), name.to_owned(), format.to_string(), self.options.dry_run);
-        summary.state = State::Running;
-        let origin = Origin {
-            import_id: import_id.into(),
-            name: name.to_owned(),
-            workspace: self.options.workspace.clone().unwrap_or_else(|| DEFAULT_WORKSPACE.to_owned()),
-            provider: format.provider().to_owned(),
-            source: self.options.source.clone(),
-            sha256: identity::hex(&content),
-        };
-        let lander = Lander {
-            settler: &mut tables.settler,
-            side: &mut tables.side,
-            metrics: &self.metrics,
-            origin,
-            txn,
-            summary,
-            started: self.started,
-            resumed: Resumed::from(if self.options.dry_run { 0 } else { done }),
-            spans: Spans::default(),
-            recount: false,
-        };
-        let run = async {
-            let workers = self.workers(format, ids, import_id).await?;
-            let made_ids = (ids == Ids::StatusOnly).then(|| format.provider());
-            let chunks = Chunks::start(opened.lines, opened.parser, workers, made_ids, self.shared.config.chunk_lines)?;
-            let check = tokio::task::spawn_blocking(move || identity::check(whole));
-            self.land_all(chunks, check, lander, of, progress).await
-        };
-        run.await.map_err(|failure: Failure| failure.of(name))
-    }
-
-    /// The summary of a file that the lake holds in full; `None` if it was never told what that was.
-    async fn repeat(&self, name: &str, import_id: &str, tables: &mut Tables) -> Result<Option<Summary>, Failure> {
-        let Some(stored) = stored_summary(&tables.side.edge_files, import_id).await? else { return Ok(None) };
-        if stored.waiting > 0 && !self.options.dry_run {
-            tables.settler.settle().await?;
-        }
-        let spans: Spans = [stored.first, stored.last].into_iter().flatten().collect();
-        let waiting = match stored.waiting {
-            0 => 0,
-            _ => held(&tables.settler.desk.clicks, &tables.settler.arrivals, import_id, &spans).await?.waiting,
-        };
-        let mut summary = stored.repeated(waiting);
-        name.clone_into(&mut summary.name);
-        summary.dry_run = self.options.dry_run;
-        summary.seconds = self.started.elapsed().as_secs_f64();
-        Ok(Some(summary))
-    }
-
-    /// The mode in which lines of the same content came into the lake with ids of another kind than `ids`, if any did.
-    async fn taken_in_by(
-        &self,
-        content: &[u8; 32],
-        provider: &str,
-        ids: Ids,
-        tables: &Tables,
-    ) -> Result<Option<IdMode>, Failure> {
-        for (mode, key) in identity::keys_of_other_modes(content, &self.options) {
-            if mode.resolve(provider) == ids || contained(&tables.settler, &format!("file/{key}")) == 0 {
-                continue;
-            }
-            // without a summary it was begun and not ended
-            let summary = stored_summary(&tables.side.edge_files, &key[..ID_DIGITS]).await?;
-            let landed = summary.is_none_or(|done| {
-                // by a trusted id a line may have been found among the rows; by its status it would be one more
-                let found = if ids == Ids::StatusOnly { done.already_counted } else { 0 };
-                done.added.edge + done.added.recovered + done.waiting + found > 0
-            });
-            if landed {
-                return Ok(Some(mode));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Finds out what the file is; `None` when there is nothing in it.
-    fn open(&self, name: &str, hashed: &Hashed) -> Result<Option<Opened>, ImportError> {
-        let unreadable = |source| ImportError::Unreadable { name: name.to_owned(), source };
-        let mut lines = LineReader::new(hashed.reader(), ReadLimits::default()).map_err(unreadable)?;
-        let head = lines.head().map_err(unreadable)?;
-        let format = match self.options.format {
-            _ if head.trim_ascii().is_empty() => return Ok(None),
-            Some(format) => fits(name, format, head)?,
-            None => match sniff(head) {
-                Ok(Some(sniffed)) => sniffed.format,
-                Ok(None) => return Ok(None),
-                Err(source) => return Err(ImportError::Format { name: name.to_owned(), source }),
-            },
-        };
-        let parser = FileParser::new(format, head, Settings::default());
-        let ids = self.options.id.resolve(format.provider());
-        if ids == Ids::Trusted && !parser.layout_has_id() {
-            return Err(ImportError::NoRequestIds { name: name.to_owned(), format });
-        }
-        Ok(Some(Opened { lines, parser, ids }))
-    }
-
-    fn empty(&self, name: &str, import_id: &str) -> Summary {
-        let format = self.options.format.map_or_else(String::new, |format| format.to_string());
-        let mut summary = Summary::new(import_id.to_owned(), name.to_owned(), format, self.options.dry_run);
-        summary.state = State::Done;
-        summary.seconds = self.started.elapsed().as_secs_f64();
-        summary.note = Some("the file is empty".to_owned());
-        summary
-    }
-
-    async fn workers(&self, format: Format, ids: Ids, import_id: &str) -> Result<Vec<Worker>, Failure> {
-        let Shared { directory, keys, registry, enricher, config, .. } = &*self.shared;
-        let journals = registry.journals().await?;
-        let edge_ids = config.edge_id.resolve(&config.edge_provider);
-        let events = OwnEvents::of(format.provider(), &config.edge_provider, edge_ids, &journals, config.max_skew);
-        let now = UtcMicros::now();
-        let rules = Arc::new(Rules {
-            ids,
-            provider: format.provider(),
-            events,
-            import_id: import_id.into(),
-            ingest_time: now,
-            latest: now.plus(MOST_AHEAD),
-            default_domain: config.domains.first().cloned().unwrap_or_default(),
-        });
-        let scope = Scope {
-            workspace: self.options.workspace.clone(),
-            unknown_codes: self.options.unknown_codes,
-            domains: config.domains.clone(),
-        };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = if config.threads == 0 { cores } else { config.threads };
-        let worker = |_| {
-            let links = Links::new(Arc::clone(directory), scope.clone());
-            Worker::new(Arc::clone(&rules), Arc::clone(enricher), links, Arc::clone(keys))
-        };
-        Ok((0..threads).map(worker).collect())
-    }
-
-    /// Parsing of the next chunk goes on while one lands. None does before `check` has found the file to be sound.
-    async fn land_all(
-        &self,
-        mut chunks: Chunks,
-        check: JoinHandle<Result<(), ReadError>>,
-        lander: Lander<'_>,
-        of: u64,
-        progress: impl FnMut(Progress) + Send,
-    ) -> Result<Summary, Failure> {
-        let (send, receive) = mpsc::channel::<Chunk>(1);
-        let collect = async move {
-            // room first: a chunk that waits for it takes as much memory as one that lands
-            while let Ok(room) = send.reserve().await {
-                match chunks.next().await? {
-                    Some(chunk) => room.send(chunk),
-                    None => break,
-                }
-            }
-            Ok::<(), Failure>(())
-        };
-        let land = async move {
-            check.await.map_err(|e| Failure::BrokeOff(e.to_string()))??;
-            self.land_each(receive, lander, of, progress).await
-        };
-        let (collected, landed) = tokio::join!(collect, land);
-        // Of two failures the collector's comes first: without its end the landing's summary is not the file's.
-        collected.and(landed)
-    }
-
-    async fn land_each(
-        &self,
-        mut chunks: mpsc::Receiver<Chunk>,
-        mut lander: Lander<'_>,
-        of: u64,
-        mut progress: impl FnMut(Progress) + Send,
-    ) -> Result<Summary, Failure> {
-        let mut dry = self.options.dry_run.then(|| DryRun::new(lander.summary.clone(), self.started));
-        let (mut lines, mut note) = (0, None);
-        while let Some(chunk) = chunks.recv().await {
-            if self.cancel.is_cancelled() {
-                return Err(Failure::BrokeOff("stopped; a repeat goes on from there".to_owned()));
-            }
-            lines += chunk.tally.lines;
-            let now = Progress { bytes: chunk.raw_bytes, of, lines };
-            note = chunk.ending.as_ref().and_then(|ending| ending.truncated.clone());
-            match &mut dry {
-                Some(dry) => dry.judge(lander.settler, &chunk).await?,
-                None => lander.land(chunk).await?,
-            }
-            progress(now);
-        }
-        let mut summary = match dry {
-            Some(dry) => dry.finish(),
-            None => lander.finish().await?,
-        };
-        summary.note = note;
-        Ok(summary)
-    }
-}
-
-fn fits(name: &str, format: Format, head: &[u8]) -> Result<Format, ImportError> {
-    let fit = format.recognise(&ingest::edge::format::Sample::of(head));
-    if fit.fits() { Ok(format) } else { Err(ImportError::WrongFormat { name: name.to_owned(), format, why: fit.why }) }
 }

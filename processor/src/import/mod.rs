@@ -10,6 +10,7 @@
 //!
 //! * [`options`]: what an import is told; [`summary`]: what it says; [`error`](ImportError): why it was refused
 //! * `identity`: the content's hash; `pipeline`, `worker`, `links`, `judge`, `tally`: bytes to chunks
+//! * `importer`, `run`: one import from its first byte to its summary
 //! * `land`: chunks into the lake; `side`, `recount`: the side tables, and what the lake says of an import; `dry`
 //!
 //! Invariants
@@ -32,6 +33,7 @@ mod links;
 pub mod options;
 mod pipeline;
 mod recount;
+mod run;
 mod side;
 pub mod summary;
 mod tally;

@@ -67,6 +67,8 @@ pub struct ImportConfig {
     pub waits: Waits,
     /// How far two records of one id may be apart.
     pub max_skew: Duration,
+    /// How long after its end a day may still change without anybody's doing (`[edge] settle`).
+    pub settle: Duration,
     /// Host names served (`[redirect] domains`). A log's host without its port is taken for the one with; the first
     /// stands for hosts that a log doesn't have.
     pub domains: Vec<String>,
@@ -88,6 +90,7 @@ impl Default for ImportConfig {
         Self {
             waits: Waits::default(),
             max_skew: Duration::from_secs(600),
+            settle: Duration::from_secs(48 * 3_600),
             domains: Vec::new(),
             edge_provider: "none".to_owned(),
             edge_id: IdMode::Auto,
