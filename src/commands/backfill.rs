@@ -78,7 +78,12 @@ async fn importer(config: &Config) -> anyhow::Result<Importer> {
     let store = Arc::new(open::link_store(config).await?);
     let lake = open::lake(config)?;
     let enricher = Arc::new(enricher(config)?);
+    // beside the data, and as private: a system's temporary folder may be small, and in memory
+    let spool_dir = config.data_dir.join("tmp");
+    std::fs::create_dir_all(&spool_dir).with_context(|| format!("can't make {}", spool_dir.display()))?;
     let settings = ImportConfig {
+        spool_dir,
+        settle: config.edge.settle.0,
         waits: waits(config),
         max_skew: config.edge.max_skew.0,
         domains: config.redirect.domains.clone(),

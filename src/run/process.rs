@@ -59,8 +59,8 @@ impl Process {
         counted.register(metrics);
         lake.metrics().register(metrics);
         let enricher = Arc::new(enricher(config)?);
-        let hot =
-            HotPath::new(lake.clone(), Arc::clone(&registry) as _, enricher, hot_config(config)).with_metrics(counted);
+        let hot = HotPath::new(lake.clone(), Arc::clone(&registry) as _, enricher, hot_config(config))
+            .with_metrics(counted.clone());
         let watched =
             retire::watch(store.clone(), lake.clone(), hot.status(), config.journal.retire_after.0, back.stop_token());
         back.spawn("silent journals", async move {
@@ -80,7 +80,7 @@ impl Process {
             gaps::record(losing, into, stop).await;
             Ok(())
         });
-        let settler = Settler::new(lake, registry, settle_config(config)).await?;
+        let settler = Settler::new(lake, registry, settle_config(config)).await?.with_metrics(counted);
         let stop = back.stop_token();
         back.spawn("settler", async move {
             settler.run(stop).await;
