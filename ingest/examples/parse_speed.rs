@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn measure(path: &str) -> Result<(), Box<dyn Error>> {
     let mut reader = LineReader::new(File::open(path)?, ReadLimits::default())?;
     let head = reader.head()?.to_vec();
-    let Some(sniffed) = sniff(&head)? else {
+    let Some(sniffed) = sniff(&head, &Settings::default())? else {
         println!("{path}: empty");
         return Ok(());
     };

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use ingest::edge::{Format, IdMode};
-use processor::import::{ImportConfig, ImportOptions, Importer, Input, Progress, State, Summary, UnknownCodes};
+use processor::import::{ImportOptions, Importer, Input, Progress, State, Summary, UnknownCodes};
 
 use super::{open, print};
 use crate::cli::{Backfill, IdMode as IdFlag, UnknownCodes as UnknownFlag};
 use crate::config::Config;
-use crate::run::{enricher, id_mode, waits};
+use crate::run::{enricher, imports};
 
 /// Takes each path in; a file that is refused doesn't stop the others, but the command then ends with 1.
 pub(crate) async fn run(arguments: Backfill, config: &Config) -> anyhow::Result<ExitCode> {
@@ -75,23 +75,8 @@ fn options(arguments: &Backfill) -> anyhow::Result<ImportOptions> {
 }
 
 async fn importer(config: &Config) -> anyhow::Result<Importer> {
-    let store = Arc::new(open::link_store(config).await?);
-    let lake = open::lake(config)?;
-    let enricher = Arc::new(enricher(config)?);
-    // beside the data, and as private: a system's temporary folder may be small, and in memory
-    let spool_dir = config.data_dir.join("tmp");
-    std::fs::create_dir_all(&spool_dir).with_context(|| format!("can't make {}", spool_dir.display()))?;
-    let settings = ImportConfig {
-        spool_dir,
-        settle: config.edge.settle.0,
-        waits: waits(config),
-        max_skew: config.edge.max_skew.0,
-        domains: config.redirect.domains.clone(),
-        edge_provider: config.edge.provider.clone(),
-        edge_id: id_mode(&config.edge),
-        ..ImportConfig::default()
-    };
-    Ok(Importer::new(lake, Arc::clone(&store) as _, Arc::clone(&store) as _, store, enricher, settings))
+    let store = open::link_store(config).await?;
+    imports::importer(config, &store, open::lake(config)?, Arc::new(enricher(config)?))
 }
 
 /// The files that the paths name, in the order given; those of a folder or glob by their names.

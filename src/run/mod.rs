@@ -9,6 +9,7 @@
 
 mod access;
 mod gaps;
+pub(crate) mod imports;
 mod journals;
 mod lock;
 mod logging;

@@ -51,7 +51,7 @@ struct CloudFrontV1 {
 }
 
 /// How many of the first lines are headers, or rows of the columns that they name.
-pub fn recognise(sample: &Sample<'_>) -> Fit {
+pub fn recognise(sample: &Sample<'_>, _settings: &Settings) -> Fit {
     let arena = Arena::new();
     let (mut layout, mut named, mut headers, mut matched) = (CloudFrontV1::none(), 0, 0, 0);
     for line in &sample.lines {

@@ -1,10 +1,12 @@
 //! The table of formats, and what each one provides.
 //!
 //! A format's file has two functions:
-//! * `recognise(&Sample) -> Fit`: how many of a file's first lines are this format, and in words why or why not;
+//! * `recognise(&Sample, &Settings) -> Fit`: how many of a file's first lines are this format, and in words why or why
+//!   not;
 //! * `layout(&Sample, &Settings) -> Arc<dyn Layout>`: how to read lines of this file, with whatever the first lines
 //!   tell (which columns there are).
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -33,18 +35,33 @@ pub trait Layout: Send + Sync + Debug {
     }
 }
 
-/// What formats and judge can't know by themselves.
+/// What formats and judge can't know by themselves (configuration `[edge_logs]`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Statuses that links answer with.
     pub link_statuses: Vec<u16>,
     /// Whether programs at the edge (CloudFront functions, for one) serve links, so that their redirects are clicks.
     pub edge_functions: bool,
+    /// `cloudfront_realtime.fields`: the field list of the real-time log configuration, in its order.
+    pub cloudfront_realtime: Vec<String>,
+    /// `nginx.log_format`: the text of the directive, without its name and `escape=`; empty: the formats known here.
+    pub nginx_log_format: String,
+    /// `fastly.fields`: our name of a field to the key that the log has for it.
+    pub fastly: BTreeMap<String, String>,
+    /// `akamai.fields`: the order of a structured stream's fields.
+    pub akamai: Vec<String>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { link_statuses: vec![302], edge_functions: false }
+        Self {
+            link_statuses: vec![302],
+            edge_functions: false,
+            cloudfront_realtime: Vec::new(),
+            nginx_log_format: String::new(),
+            fastly: BTreeMap::new(),
+            akamai: Vec::new(),
+        }
     }
 }
 
@@ -111,8 +128,8 @@ macro_rules! formats {
             }
 
             /// How well a file's first lines fit.
-            pub fn recognise(self, sample: &Sample<'_>) -> Fit {
-                match self { $(Self::$variant => super::$module::recognise(sample)),+ }
+            pub fn recognise(self, sample: &Sample<'_>, settings: &Settings) -> Fit {
+                match self { $(Self::$variant => super::$module::recognise(sample, settings)),+ }
             }
 
             /// How to read a file that begins like this.

@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn settings_decide_which_statuses_and_programs_are_links() {
-        let settings = Settings { link_statuses: vec![301, 307], edge_functions: true };
+        let settings = Settings { link_statuses: vec![301, 307], edge_functions: true, ..Settings::default() };
         let get = Verb::Known(Method::Get);
         assert_eq!(judged(Outcome::Function, get, 307, &settings), Ok(EdgeClass::Edge));
         assert_eq!(judged(Outcome::Edge, get, 301, &settings), Ok(EdgeClass::Edge));

@@ -45,7 +45,7 @@ struct NginxCombined {
 }
 
 /// How many of the first lines are combined.
-pub fn recognise(sample: &Sample<'_>) -> Fit {
+pub fn recognise(sample: &Sample<'_>, _settings: &Settings) -> Fit {
     let of = sample.lines.len();
     let lines = || sample.lines.iter().filter_map(|line| parts(line).ok());
     let matched = lines().count();

@@ -87,7 +87,7 @@ impl Object<'_> {
 }
 
 /// How many of the first lines are such objects.
-pub fn recognise(sample: &Sample<'_>) -> Fit {
+pub fn recognise(sample: &Sample<'_>, _settings: &Settings) -> Fit {
     let arena = Arena::new();
     let (mut matched, mut objects, mut problem) = (0, 0, None);
     for line in &sample.lines {

@@ -192,7 +192,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_a_parser_panic(head in near_lines(), bytes in near_lines()) {
-            let _ = super::super::sniff(&bytes);
+            let _ = super::super::sniff(&bytes, &Settings::default());
             for &format in Format::ALL {
                 let mut parser = FileParser::new(format, &head, Settings::default());
                 let job = parser.job(block(&bytes));

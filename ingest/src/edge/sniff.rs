@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::format::{Format, Sample};
+use super::format::{Format, Sample, Settings};
 
 /// What a file was taken for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,12 +45,12 @@ pub enum SniffError {
 ///
 /// # Errors
 /// When no format fits, or several do: the error shows how the file reads as each.
-pub fn sniff(head: &[u8]) -> Result<Option<Sniffed>, SniffError> {
+pub fn sniff(head: &[u8], settings: &Settings) -> Result<Option<Sniffed>, SniffError> {
     let sample = Sample::of(head);
     let Some(first) = sample.lines.first() else { return Ok(None) };
     let (mut fitting, mut others) = (Vec::new(), Vec::new());
     for &format in Format::ALL {
-        let fit = format.recognise(&sample);
+        let fit = format.recognise(&sample, settings);
         let readings = if fit.fits() { &mut fitting } else { &mut others };
         readings.push(Reading { format, why: fit.why });
     }
@@ -100,27 +100,27 @@ mod tests {
                 "a #Fields line names 7 columns of CloudFront, and 3 of the first 3 lines fit it",
             ),
         ] {
-            assert_eq!(sniff(file.as_bytes()), Ok(Some(Sniffed { format, why: why.to_owned() })));
+            assert_eq!(sniff(file.as_bytes(), &Settings::default()), Ok(Some(Sniffed { format, why: why.to_owned() })));
         }
     }
 
     #[test]
     fn broken_lines_among_good_ones_do_no_harm() {
         let file = format!("{COMBINED}\n\u{16}\u{3}\nbroken\n{COMBINED}\n{COMBINED}\n");
-        assert_eq!(sniff(file.as_bytes()).unwrap().unwrap().format, Format::NginxCombined);
+        assert_eq!(sniff(file.as_bytes(), &Settings::default()).unwrap().unwrap().format, Format::NginxCombined);
     }
 
     #[test]
     fn an_empty_file_is_no_error() {
         for empty in ["", "\n", "\r\n\r\n", "\u{feff}"] {
-            assert_eq!(sniff(empty.as_bytes()), Ok(None), "{empty:?}");
+            assert_eq!(sniff(empty.as_bytes(), &Settings::default()), Ok(None), "{empty:?}");
         }
     }
 
     #[test]
     fn a_file_that_fits_none_shows_every_reading() {
         // Rows of a real-time log have no header: they must not be read as anything.
-        let error = sniff(b"1773480413.123\t203.0.113.10\t0.001\t302\n").unwrap_err();
+        let error = sniff(b"1773480413.123\t203.0.113.10\t0.001\t302\n", &Settings::default()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "no known log format fits; the file begins \"1773480413.123\\t203.0.113.10\\t0.001\\t302\"\n  \
@@ -128,18 +128,23 @@ mod tests {
              nginx-combined: no line is like `address - user [time] \"request\" status bytes \"referrer\" \"agent\"`\n  \
              cloudfront-v1: no #Fields line"
         );
-        let error = sniff(b"{\"a\":1}\n").unwrap_err().to_string();
+        let error = sniff(b"{\"a\":1}\n", &Settings::default()).unwrap_err().to_string();
         assert!(error.contains("but without time, request_uri (or uri), status and remote_addr"), "{error}");
-        let error = sniff(b"#Version: 1.0\n#Fields: date time x-host-header\n").unwrap_err().to_string();
+        let error =
+            sniff(b"#Version: 1.0\n#Fields: date time x-host-header\n", &Settings::default()).unwrap_err().to_string();
         assert!(error.contains("its #Fields line lacks date, time, cs-uri-stem or sc-status"), "{error}");
         let whole = COMBINED.replace("GET /", "GET http://go.example.com/");
-        let error = sniff(whole.as_bytes()).unwrap_err().to_string();
+        let error = sniff(whole.as_bytes(), &Settings::default()).unwrap_err().to_string();
         assert!(error.contains("1 of 1 request lines hold a whole URL"), "{error}");
     }
 
     #[test]
     fn a_file_that_fits_two_shows_both_readings() {
-        let Err(SniffError::Several { readings }) = sniff(format!("{JSON}\n{COMBINED}\n").as_bytes()) else { panic!() };
+        let Err(SniffError::Several { readings }) =
+            sniff(format!("{JSON}\n{COMBINED}\n").as_bytes(), &Settings::default())
+        else {
+            panic!()
+        };
         let formats: Vec<Format> = readings.iter().map(|reading| reading.format).collect();
         assert_eq!(formats, [Format::NginxJson, Format::NginxCombined]);
         let text = SniffError::Several { readings }.to_string();

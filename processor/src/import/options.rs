@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use ingest::edge::{Format, IdMode};
+use ingest::edge::{Format, IdMode, Settings};
 
 use crate::settle::Waits;
 
@@ -76,6 +76,8 @@ pub struct ImportConfig {
     pub edge_provider: String,
     /// Its id mode (`[edge] id`).
     pub edge_id: IdMode,
+    /// What formats can't know by themselves (`[edge_logs]`).
+    pub logs: Settings,
     /// Threads that parse; 0: one a core.
     pub threads: usize,
     /// A chunk ends with the block in which it reaches so many lines: enough to make good files, few enough that their
@@ -94,6 +96,7 @@ impl Default for ImportConfig {
             domains: Vec::new(),
             edge_provider: "none".to_owned(),
             edge_id: IdMode::Auto,
+            logs: Settings::default(),
             threads: 0,
             chunk_lines: 50_000,
             spool_dir: std::env::temp_dir(),

@@ -175,16 +175,17 @@ impl Run {
         let unreadable = |source| ImportError::Unreadable { name: name.to_owned(), source };
         let mut lines = LineReader::new(hashed.reader(), ReadLimits::default()).map_err(unreadable)?;
         let head = lines.head().map_err(unreadable)?;
+        let settings = self.shared.config.logs.clone();
         let format = match self.options.format {
             _ if head.trim_ascii().is_empty() => return Ok(None),
-            Some(format) => fits(name, format, head)?,
-            None => match sniff(head) {
+            Some(format) => fits(name, format, head, &settings)?,
+            None => match sniff(head, &settings) {
                 Ok(Some(sniffed)) => sniffed.format,
                 Ok(None) => return Ok(None),
                 Err(source) => return Err(ImportError::Format { name: name.to_owned(), source }),
             },
         };
-        let parser = FileParser::new(format, head, Settings::default());
+        let parser = FileParser::new(format, head, settings);
         let ids = self.options.id.resolve(format.provider());
         if ids == Ids::Trusted && !parser.layout_has_id() {
             return Err(ImportError::NoRequestIds { name: name.to_owned(), format });
@@ -290,7 +291,7 @@ impl Run {
     }
 }
 
-fn fits(name: &str, format: Format, head: &[u8]) -> Result<Format, ImportError> {
-    let fit = format.recognise(&ingest::edge::format::Sample::of(head));
+fn fits(name: &str, format: Format, head: &[u8], settings: &Settings) -> Result<Format, ImportError> {
+    let fit = format.recognise(&ingest::edge::format::Sample::of(head), settings);
     if fit.fits() { Ok(format) } else { Err(ImportError::WrongFormat { name: name.to_owned(), format, why: fit.why }) }
 }

@@ -1,0 +1,53 @@
+//! What takes edge logs in, as configured: for the command line, uploads and watched folders alike.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use ingest::edge::Settings;
+use processor::enrich::Enricher;
+use processor::import::{ImportConfig, Importer};
+use processor::lake::Lake;
+use redirect::links::LinkStore;
+
+use super::{id_mode, waits};
+use crate::config::Config;
+
+/// An importer into `lake`.
+///
+/// # Errors
+/// When the folder for streams can't be made.
+pub(crate) fn importer(
+    config: &Config,
+    store: &LinkStore,
+    lake: Lake,
+    enricher: Arc<Enricher>,
+) -> anyhow::Result<Importer> {
+    let store = Arc::new(store.clone());
+    // beside the data, and as private: a system's temporary folder may be small, and in memory
+    let spool_dir = config.data_dir.join("tmp");
+    std::fs::create_dir_all(&spool_dir).with_context(|| format!("can't make {}", spool_dir.display()))?;
+    let settings = ImportConfig {
+        spool_dir,
+        settle: config.edge.settle.0,
+        waits: waits(config),
+        max_skew: config.edge.max_skew.0,
+        domains: config.redirect.domains.clone(),
+        edge_provider: config.edge.provider.clone(),
+        edge_id: id_mode(&config.edge),
+        logs: log_settings(config),
+        ..ImportConfig::default()
+    };
+    Ok(Importer::new(lake, Arc::clone(&store) as _, Arc::clone(&store) as _, store, enricher, settings))
+}
+
+/// What `[edge_logs]` says of formats.
+fn log_settings(config: &Config) -> Settings {
+    let logs = &config.edge_logs;
+    Settings {
+        cloudfront_realtime: logs.cloudfront_realtime.fields.clone(),
+        nginx_log_format: logs.nginx.log_format.clone(),
+        fastly: logs.fastly.fields.clone(),
+        akamai: logs.akamai.fields.clone(),
+        ..Settings::default()
+    }
+}
