@@ -10,7 +10,7 @@
 //!
 //! * [`options`]: what an import is told; [`summary`]: what it says; [`error`](ImportError): why it was refused
 //! * `identity`: the content's hash; `pipeline`, `worker`, `links`, `judge`, `tally`: bytes to chunks
-//! * `importer`, `run`: one import from its first byte to its summary
+//! * `importer`, `run`, `opened`: one import from its first byte to its summary
 //! * `land`: chunks into the lake; `side`, `recount`: the side tables, and what the lake says of an import; `dry`
 //!
 //! Invariants
@@ -30,6 +30,7 @@ mod importer;
 mod judge;
 mod land;
 mod links;
+mod opened;
 pub mod options;
 mod pipeline;
 mod recount;

@@ -1,10 +1,9 @@
 //! The import of one file, from its first byte to its summary.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ingest::edge::{FileParser, Format, IdMode, Ids, LineReader, ReadError, ReadLimits, Settings, sniff};
-use schemas::UtcMicros;
+use ingest::edge::{Ids, ReadError};
 use schemas::link::DEFAULT_WORKSPACE;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -12,24 +11,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::dry::DryRun;
 use super::error::{Failure, ImportError};
-use super::identity::{self, Hashed, Reader};
+use super::identity::{self, Hashed};
 use super::importer::{Progress, Shared, Tables};
-use super::judge::OwnEvents;
 use super::land::{Lander, Resumed, contained};
-use super::links::{Links, Scope};
 use super::options::{ImportOptions, Input};
 use super::pipeline::{Chunk, Chunks};
 use super::recount::held;
 use super::side::{Origin, stored_summary};
 use super::summary::{State, Summary};
-use super::worker::{Rules, Worker};
 use crate::metrics::Metrics;
 use crate::settle::ids::Spans;
 
 /// Hexadecimal digits of the content's hash that name an import.
-const ID_DIGITS: usize = 32;
-/// How far a clock at the edge may be ahead: a line from later than this would wait for a time that may never come.
-const MOST_AHEAD: Duration = Duration::from_secs(24 * 3_600);
+pub(super) const ID_DIGITS: usize = 32;
 
 /// One import.
 pub(super) struct Run {
@@ -38,13 +32,6 @@ pub(super) struct Run {
     pub(super) options: ImportOptions,
     pub(super) cancel: CancellationToken,
     pub(super) started: Instant,
-}
-
-/// A file whose format is known.
-struct Opened {
-    lines: LineReader<Reader>,
-    parser: FileParser,
-    ids: Ids,
 }
 
 impl Run {
@@ -144,55 +131,6 @@ impl Run {
         Ok(Some(summary))
     }
 
-    /// The mode in which lines of the same content came into the lake with ids of another kind than `ids`, if any did.
-    async fn taken_in_by(
-        &self,
-        content: &[u8; 32],
-        provider: &str,
-        ids: Ids,
-        tables: &Tables,
-    ) -> Result<Option<IdMode>, Failure> {
-        for (mode, key) in identity::keys_of_other_modes(content, &self.options) {
-            if mode.resolve(provider) == ids || contained(&tables.settler, &format!("file/{key}")) == 0 {
-                continue;
-            }
-            // without a summary it was begun and not ended
-            let summary = stored_summary(&tables.side.edge_files, &key[..ID_DIGITS]).await?;
-            let landed = summary.is_none_or(|done| {
-                // by a trusted id a line may have been found among the rows; by its status it would be one more
-                let found = if ids == Ids::StatusOnly { done.already_counted } else { 0 };
-                done.added.edge + done.added.recovered + done.waiting + found > 0
-            });
-            if landed {
-                return Ok(Some(mode));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Finds out what the file is; `None` when there is nothing in it.
-    fn open(&self, name: &str, hashed: &Hashed) -> Result<Option<Opened>, ImportError> {
-        let unreadable = |source| ImportError::Unreadable { name: name.to_owned(), source };
-        let mut lines = LineReader::new(hashed.reader(), ReadLimits::default()).map_err(unreadable)?;
-        let head = lines.head().map_err(unreadable)?;
-        let settings = self.shared.config.logs.clone();
-        let format = match self.options.format {
-            _ if head.trim_ascii().is_empty() => return Ok(None),
-            Some(format) => fits(name, format, head, &settings)?,
-            None => match sniff(head, &settings) {
-                Ok(Some(sniffed)) => sniffed.format,
-                Ok(None) => return Ok(None),
-                Err(source) => return Err(ImportError::Format { name: name.to_owned(), source }),
-            },
-        };
-        let parser = FileParser::new(format, head, settings);
-        let ids = self.options.id.resolve(format.provider());
-        if ids == Ids::Trusted && !parser.layout_has_id() {
-            return Err(ImportError::NoRequestIds { name: name.to_owned(), format });
-        }
-        Ok(Some(Opened { lines, parser, ids }))
-    }
-
     fn empty(&self, name: &str, import_id: &str) -> Summary {
         let format = self.options.format.map_or_else(String::new, |format| format.to_string());
         let mut summary = Summary::new(import_id.to_owned(), name.to_owned(), format, self.options.dry_run);
@@ -200,35 +138,6 @@ impl Run {
         summary.seconds = self.started.elapsed().as_secs_f64();
         summary.note = Some("the file is empty".to_owned());
         summary
-    }
-
-    async fn workers(&self, format: Format, ids: Ids, import_id: &str) -> Result<Vec<Worker>, Failure> {
-        let Shared { directory, keys, registry, enricher, config, .. } = &*self.shared;
-        let journals = registry.journals().await?;
-        let edge_ids = config.edge_id.resolve(&config.edge_provider);
-        let events = OwnEvents::of(format.provider(), &config.edge_provider, edge_ids, &journals, config.max_skew);
-        let now = UtcMicros::now();
-        let rules = Arc::new(Rules {
-            ids,
-            provider: format.provider(),
-            events,
-            import_id: import_id.into(),
-            ingest_time: now,
-            latest: now.plus(MOST_AHEAD),
-            default_domain: config.domains.first().cloned().unwrap_or_default(),
-        });
-        let scope = Scope {
-            workspace: self.options.workspace.clone(),
-            unknown_codes: self.options.unknown_codes,
-            domains: config.domains.clone(),
-        };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = if config.threads == 0 { cores } else { config.threads };
-        let worker = |_| {
-            let links = Links::new(Arc::clone(directory), scope.clone());
-            Worker::new(Arc::clone(&rules), Arc::clone(enricher), links, Arc::clone(keys))
-        };
-        Ok((0..threads).map(worker).collect())
     }
 
     /// Parsing of the next chunk goes on while one lands. None does before `check` has found the file to be sound.
@@ -289,9 +198,4 @@ impl Run {
         summary.note = note;
         Ok(summary)
     }
-}
-
-fn fits(name: &str, format: Format, head: &[u8], settings: &Settings) -> Result<Format, ImportError> {
-    let fit = format.recognise(&ingest::edge::format::Sample::of(head), settings);
-    if fit.fits() { Ok(format) } else { Err(ImportError::WrongFormat { name: name.to_owned(), format, why: fit.why }) }
 }
