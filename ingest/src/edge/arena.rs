@@ -1,5 +1,7 @@
 //! Where decoded texts of a block live: handed out as plain `&str`, freed all at once.
 
+use std::fmt::{self, Write as _};
+
 use bumpalo::Bump;
 
 /// Memory for the decoded texts of one block of lines. Make one a thread, [`Arena::reset`] it between blocks.
@@ -25,6 +27,20 @@ impl Arena {
     /// A copy of `text`.
     pub fn keep(&self, text: &str) -> &str {
         self.0.alloc_str(text)
+    }
+
+    /// `value` as text.
+    pub fn display(&self, value: &dyn fmt::Display) -> &str {
+        let mut short = Short { bytes: [0; 64], held: 0 };
+        match write!(short, "{value}") {
+            Ok(()) => self.text_of(&short.bytes[..short.held]),
+            Err(_) => self.keep(&value.to_string()),
+        }
+    }
+
+    fn text_of(&self, bytes: &[u8]) -> &str {
+        let bytes = self.0.alloc_slice_copy(bytes);
+        self.text(bytes)
     }
 
     /// `bytes` as text: as they are when they are UTF-8, else with U+FFFD for each maximal bad part.
@@ -79,6 +95,21 @@ impl Arena {
     }
 }
 
+/// A text that is being written, and doesn't become long: no allocation.
+struct Short {
+    bytes: [u8; 64],
+    held: usize,
+}
+
+impl fmt::Write for Short {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.held + text.len();
+        self.bytes.get_mut(self.held..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.held = end;
+        Ok(())
+    }
+}
+
 fn hex_pair(pair: &[u8]) -> Option<u8> {
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     match pair {
@@ -117,6 +148,14 @@ mod tests {
         ] {
             assert_eq!(arena.text(arena.backslash(raw.as_bytes())), decoded);
         }
+    }
+
+    #[test]
+    fn values_are_written_out_however_long() {
+        let arena = Arena::new();
+        assert_eq!(arena.display(&-17), "-17");
+        assert_eq!(arena.display(&format_args!("{:.6}", 1_773_480_413.5)), "1773480413.500000");
+        assert_eq!(arena.display(&"x".repeat(65)), "x".repeat(65));
     }
 
     #[test]

@@ -199,6 +199,31 @@ fn cloudfront_v1_sample_in_two_members() {
 }
 
 #[test]
+fn cloudfront_v2_json_sample() {
+    check("cloudfront-v2-json", "cloudfront-v2-json.log");
+}
+
+#[test]
+fn cloudfront_realtime_sample() {
+    check("cloudfront-realtime", "cloudfront-realtime.log");
+}
+
+#[test]
+fn cloudflare_sample() {
+    check("cloudflare", "cloudflare.log");
+}
+
+#[test]
+fn gcp_lb_sample() {
+    check("gcp-lb", "gcp-lb.log");
+}
+
+#[test]
+fn azure_front_door_sample() {
+    check("azure-front-door", "azure-front-door.log");
+}
+
+#[test]
 fn no_other_sample_is_taken_for_one_of_ours() {
     let Some(folder) = samples() else { return };
     for entry in std::fs::read_dir(folder).unwrap() {

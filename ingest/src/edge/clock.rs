@@ -39,6 +39,32 @@ pub fn epoch_seconds(text: &[u8]) -> Option<UtcMicros> {
     sane(seconds * SECOND + fraction)
 }
 
+/// Seconds, milliseconds, microseconds or nanoseconds since 1970, with or without a fraction: which, its size tells, as
+/// [`EARLIEST`] and [`LATEST`] are less than a factor of a thousand apart. Finer than microseconds is cut off.
+pub fn epoch(text: &[u8]) -> Option<UtcMicros> {
+    let whole = memchr::memchr(b'.', text).unwrap_or(text.len());
+    if !(9..=19).contains(&whole) {
+        return None;
+    }
+    // Digits of a microsecond's worth that stand behind the point.
+    let places = match whole {
+        9..=11 => 6,
+        12..=14 => 3,
+        _ => 0,
+    };
+    let fraction = text.get(whole + 1..).unwrap_or_default();
+    let digits = |value: i64, digit: u8| {
+        digit.is_ascii_digit().then(|| value.checked_mul(10)?.checked_add(i64::from(digit - b'0'))).flatten()
+    };
+    let value = text[..whole].iter().try_fold(0_i64, |value, digit| digits(value, *digit))?;
+    if !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let padded = fraction.iter().copied().chain(std::iter::repeat(b'0')).take(places);
+    let micros = padded.into_iter().try_fold(value, digits)?;
+    sane(if whole >= 18 { micros / 1000 } else { micros })
+}
+
 /// RFC 3339: `2026-03-14T10:26:53.123+01:00`, `…Z`, `…+0100`.
 pub fn rfc3339(text: &[u8]) -> Option<UtcMicros> {
     if text.len() < 20 || !matches!(text[10], b'T' | b't' | b' ') {
@@ -66,9 +92,9 @@ pub fn common_log(text: &[u8]) -> Option<UtcMicros> {
     sane(days(date) * DAY + time_of_day(&text[12..20])? - offset(&text[21..])?)
 }
 
-/// Any of the above that `text` can be.
+/// Any instant with a zone, or since 1970, that `text` can be.
 pub fn any(text: &[u8]) -> Option<UtcMicros> {
-    rfc3339(text).or_else(|| epoch_seconds(text)).or_else(|| common_log(text))
+    rfc3339(text).or_else(|| epoch(text)).or_else(|| common_log(text))
 }
 
 /// `2026-03-14` as microseconds since 1970.
@@ -161,6 +187,25 @@ mod tests {
         assert_eq!(shown(epoch_seconds(b"1773480413.1234567")), "2026-03-14T09:26:53.123456Z");
         assert_eq!(shown(rfc3339(b"2026-03-14T09:26:53.1234567Z")), "2026-03-14T09:26:53.123456Z");
         assert_eq!(shown(epoch_seconds(b"1773480413.5")), "2026-03-14T09:26:53.500Z");
+    }
+
+    #[test]
+    fn the_unit_since_1970_follows_from_the_size() {
+        let expected = "2026-03-14T09:26:53.123456Z";
+        for text in ["1773480413.1234567", "1773480413123.4567", "1773480413123456", "1773480413123456.7"] {
+            assert_eq!(shown(epoch(text.as_bytes())), expected, "{text}");
+        }
+        assert_eq!(shown(epoch(b"1773480413123456789")), expected);
+        assert_eq!(shown(epoch(b"1773480413123")), "2026-03-14T09:26:53.123Z");
+        assert_eq!(shown(epoch(b"1773480413.")), "2026-03-14T09:26:53Z");
+        assert_eq!(shown(epoch(b"631152000")), EARLIEST.to_string());
+        assert_eq!(shown(epoch(b"7258118399999999999")), LATEST.to_string());
+        for text in ["", "0", "12345678", "631151999", "7258118400", "17734804131234", "99999999999999999999"] {
+            assert_eq!(shown(epoch(text.as_bytes())), "none", "{text}");
+        }
+        for text in ["-1773480413", "1773480413.1x", "1773480413,1", "1.773480413e9", "177348041a"] {
+            assert_eq!(shown(epoch(text.as_bytes())), "none", "{text}");
+        }
     }
 
     #[test]

@@ -1,53 +1,25 @@
-//! CloudFront standard logs, legacy: W3C extended, tab-separated, columns named by a `#Fields:` line. Names decide,
+//! CloudFront standard logs as tables: W3C extended, tab-separated, columns named by a `#Fields:` line. Names decide,
 //! never places: there have been layouts of 12 to 33 columns, and joined files change theirs in the middle.
 //!
-//! Values carry one layer of percent-encoding by CloudFront over what the client sent: gone once, it is the wire's
-//! path; gone twice, the code.
+//! Version 2 of the logs writes the same when its output format is W3C, with the columns that were chosen, finer times
+//! among them. Its columns may be parted by blanks, which no value contains.
 
 use std::sync::Arc;
 
-use super::address::address;
 use super::arena::Arena;
-use super::clock;
-use super::cloudfront::{decoded, is_value, outcome, user_agent};
+use super::cloudfront::{self, Dialect, Fields, Has, ID, PLACES, REST};
 use super::format::{Fit, Layout, Sample, Settings};
-use super::identity::well_formed_key;
 use super::judge::{Entry, Found};
-use super::request::{EdgeClass, EdgeRequest, Reject};
-use super::target::{self, Verb};
+use super::request::Reject;
 
 const FIELDS: &[u8] = b"#Fields:";
-
-/// The columns that are read, each with its name. The place in this list is the column's slot.
-const NAMES: [&str; 14] = [
-    "date",
-    "time",
-    "c-ip",
-    "cs-method",
-    "cs-uri-stem",
-    "sc-status",
-    "cs(Referer)",
-    "cs(User-Agent)",
-    "cs-uri-query",
-    "x-edge-result-type",
-    "x-edge-request-id",
-    "x-host-header",
-    "x-edge-response-result-type",
-    "x-edge-detailed-result-type",
-];
-const SLOTS: usize = NAMES.len() + 1;
-/// Where columns go that aren't read.
-const REST: u8 = NAMES.len() as u8;
-
-/// Columns without which a row says nothing.
-const NEEDED: [usize; 4] = [0, 1, 4, 5];
 
 /// What a `#Fields:` line makes of rows.
 #[derive(Debug, Clone)]
 struct CloudFrontV1 {
-    /// The slot of each column; empty before the first `#Fields:` line, or when that lacks what is needed.
-    slots: Vec<u8>,
-    has: [bool; SLOTS],
+    /// The place of each column; empty before the first `#Fields:` line, or when that lacks what is needed.
+    places: Vec<u8>,
+    has: Has,
 }
 
 /// How many of the first lines are headers, or rows of the columns that they name.
@@ -57,7 +29,7 @@ pub fn recognise(sample: &Sample<'_>, _settings: &Settings) -> Fit {
     for line in &sample.lines {
         if line.starts_with(b"#") {
             if let Some(fields) = CloudFrontV1::of_header(line) {
-                named = named.max(fields.slots.len());
+                named = named.max(fields.places.len());
                 layout = fields;
             }
             headers += 1;
@@ -71,7 +43,7 @@ pub fn recognise(sample: &Sample<'_>, _settings: &Settings) -> Fit {
     }
     let why = match named {
         0 if sample.lines.iter().any(|line| line.starts_with(FIELDS)) => {
-            "its #Fields line lacks date, time, cs-uri-stem or sc-status".to_owned()
+            "its #Fields line lacks date and time (or timestamp), cs-uri-stem or sc-status".to_owned()
         }
         0 => "no #Fields line".to_owned(),
         _ => {
@@ -92,7 +64,7 @@ impl Layout for CloudFrontV1 {
     }
 
     fn has_id(&self) -> bool {
-        self.has[10]
+        self.has[ID]
     }
 
     fn header_mark(&self) -> Option<u8> {
@@ -109,7 +81,7 @@ impl Layout for CloudFrontV1 {
 
 impl CloudFrontV1 {
     fn none() -> Self {
-        Self { slots: Vec::new(), has: [false; SLOTS] }
+        Self { places: Vec::new(), has: [false; PLACES + 1] }
     }
 
     /// `None` when the line names no columns, or lacks one that is needed.
@@ -117,61 +89,32 @@ impl CloudFrontV1 {
         let names = line.strip_prefix(FIELDS)?;
         let mut layout = Self::none();
         for name in names.split(u8::is_ascii_whitespace).filter(|name| !name.is_empty()) {
-            let slot = NAMES.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(name));
             // A name that comes twice counts where it comes first.
-            let slot = slot.filter(|slot| !layout.has[*slot]).unwrap_or(REST as usize);
-            layout.has[slot] = true;
-            layout.slots.push(slot as u8);
+            let place = Some(cloudfront::place(name)).filter(|place| !layout.has[*place]).unwrap_or(REST);
+            layout.has[place] = true;
+            layout.places.push(place as u8);
         }
-        NEEDED.iter().all(|slot| layout.has[*slot]).then_some(layout)
-    }
-
-    fn columns<'a>(&self, line: &'a [u8]) -> Result<[&'a [u8]; SLOTS], Reject> {
-        if self.slots.is_empty() {
-            return Err(Reject::NO_HEADER);
-        }
-        let mut columns: [&[u8]; SLOTS] = [b""; SLOTS];
-        let mut slots = self.slots.iter();
-        let mut start = 0;
-        for end in memchr::memchr_iter(b'\t', line).chain([line.len()]) {
-            let Some(slot) = slots.next() else { return Err(Reject::TOO_MANY_COLUMNS) };
-            columns[usize::from(*slot)] = &line[start..end];
-            start = end + 1;
-        }
-        if slots.next().is_some() { Err(Reject::CUT_SHORT) } else { Ok(columns) }
+        cloudfront::is_enough(&layout.has).then_some(layout)
     }
 
     fn entry<'a>(&self, line: &'a [u8], arena: &'a Arena) -> Result<Entry<'a>, Reject> {
-        let [date, time, ip, method, stem, status, referrer, agent, query, result, id, host, response, detailed, _rest] =
-            self.columns(line)?;
-        let path = target::without_fragment(decoded(stem, arena));
-        let verb = if self.has[3] { Verb::read(method).ok_or(Reject::BAD_REQUEST)? } else { Verb::Unlogged };
-        let request = EdgeRequest {
-            time: clock::date_and_time(date, time).ok_or(Reject::BAD_TIMESTAMP)?,
-            class: EdgeClass::Origin,
-            host: arena.lower(arena.text(decoded(host, arena))),
-            path: arena.text(path),
-            code: target::code(path, arena),
-            query: arena.text(decoded(query, arena)),
-            method: None,
-            status: status_code(status)?,
-            address: address(ip),
-            user_agent: user_agent(agent, arena),
-            referrer: arena.text(decoded(referrer, arena)),
-            country: "",
-            language: "",
-            line_key: well_formed_key(id).then_some(id),
-        };
-        Ok(Entry { request, verb, outcome: outcome(result, response, detailed) })
+        if self.places.is_empty() {
+            return Err(Reject::NO_HEADER);
+        }
+        let mark = if memchr::memchr(b'\t', line).is_some() { b'\t' } else { b' ' };
+        let mut values: Fields<'a> = [b""; PLACES + 1];
+        let mut places = self.places.iter();
+        let mut start = 0;
+        for end in memchr::memchr_iter(mark, line).chain([line.len()]) {
+            let Some(place) = places.next() else { return Err(Reject::TOO_MANY_COLUMNS) };
+            values[usize::from(*place)] = &line[start..end];
+            start = end + 1;
+        }
+        if places.next().is_some() {
+            return Err(Reject::CUT_SHORT);
+        }
+        cloudfront::entry(&values, &self.has, Dialect::Standard, arena)
     }
-}
-
-/// `000` and a hyphen: the client left before there was a status.
-fn status_code(column: &[u8]) -> Result<u16, Reject> {
-    if !is_value(column) {
-        return Ok(0);
-    }
-    std::str::from_utf8(column).ok().and_then(|text| text.parse().ok()).ok_or(Reject::BAD_STATUS)
 }
 
 #[cfg(test)]
@@ -180,6 +123,7 @@ mod tests {
 
     use super::super::format::Format;
     use super::super::parser::FileParser;
+    use super::super::request::EdgeClass;
     use super::super::testing::{requests, verdicts};
     use super::*;
 
@@ -264,5 +208,35 @@ mod tests {
         requests(Format::CloudFrontV1, &format!("{NAMES_12}\n{ROW_12}\n"), |request| {
             assert_eq!((request.user_agent, request.host, request.line_key), ("Mozilla/4.0 (compatible)", "", None));
         });
+    }
+
+    #[test]
+    fn version_2_writes_finer_times_and_may_part_columns_by_blanks() {
+        let names = "#Fields: timestamp timestamp(ms) date time c-country cs-uri-stem sc-status x-edge-request-id";
+        let row = "1773480413\t1773480413123\t2026-03-14\t09:26:53\tDE\t/k7Qp2\t302\tid-1";
+        for file in [
+            format!("#Version: 1.0\n{names}\n{row}\n"),
+            format!("#Version: 1.0\n{names}\n{row}\n").replace('\t', " "),
+            format!("#Version: 1.0\n{}\n{row}\n", names.replace(' ', "\t").replace("s:\t", "s:")),
+        ] {
+            assert_eq!(verdicts(Format::CloudFrontV1, &file), ["header", "header", "origin"], "{file}");
+            requests(Format::CloudFrontV1, &file, |request| {
+                assert_eq!((request.code, request.country, request.method), ("k7Qp2", "DE", None));
+                assert_eq!(request.time.to_string(), "2026-03-14T09:26:53.123Z");
+            });
+        }
+        for (from, to, time) in [
+            ("1773480413123", "-", "2026-03-14T09:26:53Z"),
+            ("1773480413\t1773480413123", "-\t-", "2026-03-14T09:26:53Z"),
+            ("1773480413\t1773480413123", "1773480413.5\t", "2026-03-14T09:26:53.500Z"),
+        ] {
+            let file = format!("{names}\n{}\n", row.replace(from, to));
+            let mut seen = 0;
+            requests(Format::CloudFrontV1, &file, |request| {
+                seen += 1;
+                assert_eq!(request.time.to_string(), time, "{from} -> {to}");
+            });
+            assert_eq!(seen, 1);
+        }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::arena::Arena;
 use super::request::Reject;
@@ -22,6 +23,14 @@ pub fn object<'a, T: Deserialize<'a>>(line: &'a [u8], arena: &'a Arena) -> Resul
 /// # Errors
 /// What is wrong, and where.
 pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8], arena: &'a Arena) -> Result<T, String> {
+    parse_seed(line, arena, PhantomData)
+}
+
+/// As [`parse`], into what `seed` makes.
+///
+/// # Errors
+/// What is wrong, and where.
+pub fn parse_seed<'a, S: DeserializeSeed<'a>>(line: &'a [u8], arena: &'a Arena, seed: S) -> Result<S::Value, String> {
     let start = match line.first() {
         Some(b'<') => memchr::memmem::find(line, b": {").map_or(0, |colon| colon + 2),
         _ => 0,
@@ -31,7 +40,10 @@ pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8], arena: &'a Arena) -> Result
     if !text.starts_with('{') {
         return Err("expected `{` at line 1 column 1".to_owned());
     }
-    serde_json::from_str(text).map_err(|error| error.to_string())
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = seed.deserialize(&mut deserializer).map_err(|error| error.to_string())?;
+    deserializer.end().map_err(|error| error.to_string())?;
+    Ok(value)
 }
 
 /// A value that may be written as text, number or null: writers disagree. Objects and lists read as missing.
@@ -76,9 +88,10 @@ impl<'a> Value<'a> {
             Self::Missing => "",
             Self::Text(Cow::Borrowed(text)) => text,
             Self::Text(Cow::Owned(text)) => arena.keep(text),
-            Self::Whole(number) => arena.keep(&number.to_string()),
-            // Six decimals are what a time in microseconds needs.
-            Self::Float(number) => arena.keep(&format!("{number:.6}")),
+            Self::Whole(number) => arena.display(number),
+            // The shortest digits that mean this number are those that it was written with, as far as a writer has no
+            // more of them than the number holds.
+            Self::Float(number) => arena.display(number),
         }
     }
 }
@@ -154,7 +167,8 @@ mod tests {
             (r#"{"v":"plain"}"#, "plain"),
             (r#"{"v":"a \"b\" \\ \u0001"}"#, "a \"b\" \\ \u{1}"),
             (r#"{"v":302}"#, "302"),
-            (r#"{"v":1773480413.123}"#, "1773480413.123000"),
+            (r#"{"v":1773480413.123}"#, "1773480413.123"),
+            (r#"{"v":1773480413.1234567}"#, "1773480413.1234567"),
             (r#"{"v":null}"#, ""),
             (r#"{"v":"-"}"#, ""),
             (r#"{"v":true}"#, "true"),

@@ -9,11 +9,12 @@
 //!   `gzip`, `zstandard`: the packings, member by member
 //! * [`parser`]: a file's parser; hands out [`Job`]s that may be parsed in parallel
 //! * [`mod@format`], [`mod@sniff`]: the table of formats, and which of them a file is
-//! * [`nginx_json`], [`nginx_combined`], [`cloudfront_v1`]: one file a format, with [`nginx`] and [`cloudfront`]
-//!   for what several formats of a provider share
+//! * [`nginx_json`], [`nginx_combined`], [`cloudfront_v1`], [`cloudfront_v2_json`], [`cloudfront_realtime`],
+//!   [`mod@cloudflare`], [`gcp_lb`], [`azure_front_door`]: one file a format, with [`nginx`] and [`cloudfront`] for what
+//!   several formats of a provider share
 //! * [`judge`]: from what a log says to what it means, the same for every format
 //! * [`identity`]: request ids, trusted or not (design §4.1)
-//! * [`arena`], [`address`], [`clock`], [`json`], [`target`]: small pure readers of values
+//! * [`arena`], [`address`], [`clock`], [`json`], [`fields`], [`target`]: small pure readers of values
 //!
 //! # Adding a format
 //! One file and one line: write `edge/<name>.rs` with `recognise` and `layout` as [`mod@format`] says, and add it to the
@@ -28,13 +29,19 @@
 
 pub mod address;
 pub mod arena;
+pub mod azure_front_door;
 pub mod block;
 #[cfg(test)]
 mod cases;
 pub mod clock;
+pub mod cloudflare;
 pub mod cloudfront;
+pub mod cloudfront_realtime;
 pub mod cloudfront_v1;
+pub mod cloudfront_v2_json;
+pub mod fields;
 pub mod format;
+pub mod gcp_lb;
 mod gzip;
 pub mod identity;
 pub mod json;

@@ -104,6 +104,8 @@ impl Reject {
     pub const BAD_REQUEST: Self = Self { reason: "bad_request" };
     /// No status, or none that is a number.
     pub const BAD_STATUS: Self = Self { reason: "bad_status" };
+    /// A record of another log that is written to the same place.
+    pub const NOT_ACCESS: Self = Self { reason: "not_access" };
     /// Not this layout.
     pub const BAD_LINE: Self = Self { reason: "bad_line" };
 }

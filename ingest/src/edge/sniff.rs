@@ -65,13 +65,20 @@ fn excerpt(line: &[u8]) -> String {
     String::from_utf8_lossy(line).chars().take(80).collect()
 }
 
-/// Readings, each on a line of its own.
+/// Readings, each on a line of its own, but formats of which the same is said on one.
 struct Readings<'a>(&'a [Reading]);
 
 impl fmt::Display for Readings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for reading in self.0 {
-            write!(f, "\n  {}: {}", reading.format, reading.why)?;
+        for (at, Reading { format, why }) in self.0.iter().enumerate() {
+            if self.0[..at].iter().any(|before| before.why == *why) {
+                continue;
+            }
+            write!(f, "\n  {format}")?;
+            for other in self.0[at + 1..].iter().filter(|other| other.why == *why) {
+                write!(f, ", {}", other.format)?;
+            }
+            write!(f, ": {why}")?;
         }
         Ok(())
     }
@@ -121,18 +128,30 @@ mod tests {
     fn a_file_that_fits_none_shows_every_reading() {
         // Rows of a real-time log have no header: they must not be read as anything.
         let error = sniff(b"1773480413.123\t203.0.113.10\t0.001\t302\n", &Settings::default()).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "no known log format fits; the file begins \"1773480413.123\\t203.0.113.10\\t0.001\\t302\"\n  \
-             nginx-json: no JSON object a line (expected `{` at line 1 column 1)\n  \
-             nginx-combined: no line is like `address - user [time] \"request\" status bytes \"referrer\" \"agent\"`\n  \
-             cloudfront-v1: no #Fields line"
-        );
+        let text = error.to_string();
+        let mut lines = text.lines();
+        let begins = "no known log format fits; the file begins \"1773480413.123\\t203.0.113.10\\t0.001\\t302\"";
+        assert_eq!(lines.next(), Some(begins));
+        // Formats of which the same is to be said share a line.
+        let json = lines.next().unwrap();
+        assert!(json.starts_with("  nginx-json, cloudfront-v2-json, "), "{text}");
+        assert!(json.ends_with(": no JSON object a line (expected `{` at line 1 column 1)"), "{text}");
+        for reading in [
+            "  nginx-combined: no line is like `address - user [time] \"request\" status bytes \"referrer\" \"agent\"`",
+            "  cloudfront-v1: no #Fields line",
+        ] {
+            assert!(lines.clone().any(|line| line == reading), "{text}");
+        }
+        let SniffError::None { readings, .. } = error else { panic!() };
+        assert_eq!(readings.len(), Format::ALL.len(), "each is shown");
         let error = sniff(b"{\"a\":1}\n", &Settings::default()).unwrap_err().to_string();
         assert!(error.contains("but without time, request_uri (or uri), status and remote_addr"), "{error}");
         let error =
             sniff(b"#Version: 1.0\n#Fields: date time x-host-header\n", &Settings::default()).unwrap_err().to_string();
-        assert!(error.contains("its #Fields line lacks date, time, cs-uri-stem or sc-status"), "{error}");
+        assert!(
+            error.contains("its #Fields line lacks date and time (or timestamp), cs-uri-stem or sc-status"),
+            "{error}"
+        );
         let whole = COMBINED.replace("GET /", "GET http://go.example.com/");
         let error = sniff(whole.as_bytes(), &Settings::default()).unwrap_err().to_string();
         assert!(error.contains("1 of 1 request lines hold a whole URL"), "{error}");

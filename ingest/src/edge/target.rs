@@ -75,20 +75,38 @@ pub fn without_fragment(target: &[u8]) -> &[u8] {
     memchr::memchr(b'#', target).map_or(target, |mark| &target[..mark])
 }
 
+/// The host of an absolute target; empty when it is none. Without user, brackets and a port that its scheme implies,
+/// so that it is as a `Host` header would have it.
+pub fn host(target: &[u8]) -> &[u8] {
+    let Some((authority, _)) = absolute(target) else { return b"" };
+    let authority = memchr::memrchr(b'@', authority).map_or(authority, |at| &authority[at + 1..]);
+    let name = [&b":80"[..], b":443"].iter().find_map(|port| authority.strip_suffix(*port)).unwrap_or(authority);
+    // An IPv6 address may end like a port; one with a port has brackets.
+    let name = if name.contains(&b':') && !name.ends_with(b"]") { authority } else { name };
+    name.strip_prefix(b"[").and_then(|inner| inner.strip_suffix(b"]")).unwrap_or(name)
+}
+
 /// An absolute target from its path on.
 fn path_onwards(target: &[u8]) -> &[u8] {
+    match absolute(target) {
+        None => target,
+        Some((_, rest)) if rest.first() == Some(&b'/') => rest,
+        Some(_) => b"/",
+    }
+}
+
+/// Authority and rest of a target that begins with a scheme.
+fn absolute(target: &[u8]) -> Option<(&[u8], &[u8])> {
     if target.first() == Some(&b'/') {
-        return target;
+        return None;
     }
-    let Some(colon) = memchr::memmem::find(target, b"://") else { return target };
+    let colon = memchr::memmem::find(target, b"://")?;
     if !target[..colon].iter().all(u8::is_ascii_alphabetic) {
-        return target;
+        return None;
     }
-    let authority = &target[colon + 3..];
-    match authority.iter().position(|byte| matches!(byte, b'/' | b'?')) {
-        Some(end) if authority[end] == b'/' => &authority[end..],
-        _ => b"/",
-    }
+    let rest = &target[colon + 3..];
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+    Some(rest.split_at(end))
 }
 
 #[cfg(test)]
@@ -120,6 +138,27 @@ mod tests {
         }
         for line in ["", "GET", "\u{16}\u{3}\u{1} x", "- /k HTTP/1.1", " /k"] {
             assert_eq!(target(line), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn an_absolute_target_names_its_host() {
+        for (target, expected) in [
+            ("https://go.example.com/k7Qp2", "go.example.com"),
+            ("https://go.example.com:443/k7Qp2", "go.example.com"),
+            ("http://go.example.com:80", "go.example.com"),
+            ("http://localhost:8080/k", "localhost:8080"),
+            ("https://jo@go.example.com/k@x", "go.example.com"),
+            ("https://[2001:db8::80]:443/k7Qp2", "2001:db8::80"),
+            ("https://[2001:db8::80]/k7Qp2", "2001:db8::80"),
+            ("https://[2001:db8::80]:8443/k7Qp2", "[2001:db8::80]:8443"),
+            ("https://2001:db8::80/k", "2001:db8::80"),
+            ("http://go.example.com?u=http://x.example/", "go.example.com"),
+            ("/k?u=http://x.example/", ""),
+            ("go.example.com/k", ""),
+            ("a/b://c", ""),
+        ] {
+            assert_eq!(String::from_utf8_lossy(host(target.as_bytes())), expected, "{target}");
         }
     }
 

@@ -16,8 +16,13 @@ pub(super) fn block(bytes: &[u8]) -> Block {
 
 /// Every line of a file in short: `edge`, `origin`, `header`, or the reason of an ignored or rejected one.
 pub(super) fn verdicts(format: Format, file: &str) -> Vec<&'static str> {
+    verdicts_with(format, file, &Settings::default())
+}
+
+/// As [`verdicts`], as configured.
+pub(super) fn verdicts_with(format: Format, file: &str, settings: &Settings) -> Vec<&'static str> {
     let mut verdicts = Vec::new();
-    let mut parser = FileParser::new(format, file.as_bytes(), Settings::default());
+    let mut parser = FileParser::new(format, file.as_bytes(), settings.clone());
     let job = parser.job(block(file.as_bytes()));
     job.parse(&Arena::new(), |_, line| {
         verdicts.push(match line {
@@ -35,8 +40,13 @@ pub(super) fn verdicts(format: Format, file: &str) -> Vec<&'static str> {
 }
 
 /// Shows each request of a file.
-pub(super) fn requests(format: Format, file: &str, mut show: impl FnMut(&EdgeRequest<'_>)) {
-    let mut parser = FileParser::new(format, file.as_bytes(), Settings::default());
+pub(super) fn requests(format: Format, file: &str, show: impl FnMut(&EdgeRequest<'_>)) {
+    requests_with(format, file, &Settings::default(), show);
+}
+
+/// As [`requests`], as configured.
+pub(super) fn requests_with(format: Format, file: &str, settings: &Settings, mut show: impl FnMut(&EdgeRequest<'_>)) {
+    let mut parser = FileParser::new(format, file.as_bytes(), settings.clone());
     let job = parser.job(block(file.as_bytes()));
     job.parse(&Arena::new(), |_, line| {
         if let Line::Request(request) = line {
