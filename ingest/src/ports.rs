@@ -90,6 +90,9 @@ pub trait Registry: Send + Sync + Debug {
 
     /// The published `complete_through`; `now` when no journal is open.
     async fn complete_through(&self, now: UtcMicros) -> Result<UtcMicros, PortError>;
+
+    /// The published `final_through`: numbers up to it move only with a word said; `None` when nothing is final yet.
+    async fn final_through(&self) -> Result<Option<UtcMicros>, PortError>;
 }
 
 /// The directory of links, for records that name a link by domain and code.

@@ -39,6 +39,10 @@ impl Registry for Nobody {
     async fn complete_through(&self, now: UtcMicros) -> Result<UtcMicros, PortError> {
         Ok(now)
     }
+
+    async fn final_through(&self) -> Result<Option<UtcMicros>, PortError> {
+        Ok(None)
+    }
 }
 
 fn event() -> ClickEvent<'static> {

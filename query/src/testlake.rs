@@ -205,6 +205,25 @@ impl TestLake {
         self.add_batches(Table::Gaps, vec![(None, batch)]);
     }
 
+    /// Commits a restatement, made at its own end.
+    pub(crate) fn add_restatement(&self, workspace: Option<&str>, start: UtcMicros, end: UtcMicros) {
+        let time = |time: UtcMicros| Arc::new(TimestampMicrosecondArray::from(vec![time.0]).with_timezone("UTC"));
+        let count = |count: i64| Arc::new(Int64Array::from(vec![count]));
+        let columns: Vec<arrow::array::ArrayRef> = vec![
+            time(end),
+            Arc::new(StringArray::from(vec!["backfill"])),
+            Arc::new(StringArray::from(vec![workspace])),
+            time(start),
+            time(end),
+            count(1),
+            count(0),
+            count(0),
+            Arc::new(StringArray::new_null(1)),
+        ];
+        let batch = RecordBatch::try_new(Table::Restatements.schema(), columns).unwrap();
+        self.add_batches(Table::Restatements, vec![(None, batch)]);
+    }
+
     fn add_batches(&self, table: Table, files: Vec<(Option<i32>, RecordBatch)>) -> Vec<String> {
         let mut versions = self.versions.lock().unwrap();
         let version = versions.entry(table).or_insert_with(|| {

@@ -27,6 +27,8 @@ vocabulary! {
         EdgeFiles = "edge_files",
         /// Spans of time in which clicks are known to be missing.
         Gaps = "gaps",
+        /// Changes of numbers that were final.
+        Restatements = "restatements",
     }
 }
 
@@ -39,6 +41,7 @@ impl Table {
             Self::Rejects => Arc::clone(&REJECTS),
             Self::EdgeFiles => Arc::clone(&EDGE_FILES),
             Self::Gaps => Arc::clone(&GAPS),
+            Self::Restatements => Arc::clone(&RESTATEMENTS),
         }
     }
 
@@ -56,7 +59,7 @@ impl Table {
             Self::Clicks | Self::Arrivals => &["event_time", "workspace", "code", "link_id"],
             Self::Rejects => &["at"],
             Self::EdgeFiles => &["first", "last"],
-            Self::Gaps => &["start", "end"],
+            Self::Gaps | Self::Restatements => &["start", "end"],
         }
     }
 }
@@ -99,7 +102,8 @@ static REJECTS: LazyLock<SchemaRef> = LazyLock::new(|| {
 });
 
 /// `edge_files`: the logs taken in. `summary` is the JSON of interface §5 as it stood when the file was done; the
-/// counts that may move as waiting lines settle are derived from `clicks` and `arrivals` by `import_id`.
+/// counts that may move as waiting lines settle are derived from `clicks` and `arrivals` by `import_id`. `location` is
+/// where the file may be read again, `options` what the import was told (JSON).
 static EDGE_FILES: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
         text("id", false),
@@ -116,6 +120,8 @@ static EDGE_FILES: LazyLock<SchemaRef> = LazyLock::new(|| {
         instant("last", true),
         instant("imported_at", false),
         text("summary", false),
+        text("location", true),
+        text("options", false),
     ]))
 });
 
@@ -129,6 +135,22 @@ static GAPS: LazyLock<SchemaRef> = LazyLock::new(|| {
         count("lost"),
         text("reason", false),
         instant("recorded_at", false),
+    ]))
+});
+
+/// `restatements`: a commit has changed numbers that were final. From `start` to `end`, both included, are the event
+/// times of the rows that it `added`, `removed` or `changed`, all of one workspace (null: of any).
+static RESTATEMENTS: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(Schema::new(vec![
+        instant("restated_at", false),
+        text("why", false),
+        text("workspace", true),
+        instant("start", false),
+        instant("end", false),
+        count("added"),
+        count("removed"),
+        count("changed"),
+        text("import_id", true),
     ]))
 });
 

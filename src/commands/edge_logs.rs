@@ -3,72 +3,74 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use processor::import::Summary;
-use query::{Format, QueryService, SqlAnswer};
-use serde_json::Value;
+use processor::import::{Stored, stored};
 
 use super::{backfill, open, print};
 use crate::cli::EdgeLogs;
 use crate::config::Config;
 
-/// Lists the logs, or shows one as it stands now.
+/// Lists the logs, or shows one, as they stand now.
 pub(crate) async fn run(command: EdgeLogs, config: &Config) -> anyhow::Result<ExitCode> {
-    let service = open::query_service(config).await?;
+    let lake = open::lake(config)?;
     match command {
         EdgeLogs::List(flags) => {
-            let sql = "SELECT id, name, format, source_name, records, ignored, rejected, first, last, imported_at \
-                       FROM edge_files ORDER BY imported_at";
-            let rows = rows(&service, sql).await?;
-            if flags.json { print::json(&rows)? } else { print::line(&table(&rows))? }
+            let imports = stored(&lake, None).await?;
+            if flags.json { print::json(&imports)? } else { print::line(&table(&imports))? }
         }
         EdgeLogs::Show { id, json } => {
-            let summary = current(&service, &id).await?;
-            if json { print::json(&summary)? } else { print::line(&backfill::text(&summary))? }
+            let found = stored(&lake, Some(&id)).await?.pop();
+            let import = found.with_context(|| format!("there is no import {id}; `edge-logs list` names them"))?;
+            if json { print::json(&import)? } else { print::line(&text(&import))? }
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The stored summary, with the counts that move as waiting lines settle taken from the lake.
-async fn current(service: &QueryService, id: &str) -> anyhow::Result<Summary> {
-    // ids are hexadecimal: nothing else is put into the statement
-    anyhow::ensure!(!id.is_empty() && id.bytes().all(|b| b.is_ascii_hexdigit()), "{id:?} is no import's id");
-    let stored = rows(service, &format!("SELECT summary FROM edge_files WHERE id = '{id}' LIMIT 1")).await?;
-    let text =
-        stored.first().and_then(|row| row["summary"].as_str()).with_context(|| format!("there is no import {id}"))?;
-    let mut summary: Summary = serde_json::from_str(text)?;
-    let counted = |sql: String| async move {
-        let found = rows(service, &sql).await?;
-        anyhow::Ok(found.first().and_then(|row| row["n"].as_u64()).unwrap_or_default())
-    };
-    let of =
-        |table: &str, condition: &str| format!("SELECT count(*) AS n FROM {table} WHERE import_id = '{id}'{condition}");
-    // what waits is read first: a line that settles in between is then missing from no count, at worst in `waiting`
-    summary.waiting = counted(of("arrivals", "")).await?;
-    summary.added.edge = counted(of("clicks", " AND source = 'edge'")).await?;
-    summary.added.recovered = counted(of("clicks", " AND source = 'recovered'")).await?;
-    let known = summary.added.edge + summary.added.recovered + summary.ignored.total() + summary.rejected_total();
-    summary.waiting = summary.waiting.min(summary.records.saturating_sub(known));
-    summary.already_counted = summary.records.saturating_sub(known + summary.waiting);
-    Ok(summary)
+/// One import for people.
+fn text(import: &Stored) -> String {
+    let source = import.source_name.as_ref().map(|name| format!(", source {name}")).unwrap_or_default();
+    let location = import.location.as_ref().map(|location| format!(", from {location}")).unwrap_or_default();
+    format!(
+        "{}\n  {} at {}, workspace {}{source}{location}",
+        backfill::text(&import.summary),
+        import.summary.state.as_str(),
+        import.imported_at,
+        import.workspace,
+    )
 }
 
-async fn rows(service: &QueryService, sql: &str) -> anyhow::Result<Vec<Value>> {
-    use futures::TryStreamExt as _;
-    let bytes = match service.sql(&open::operator(), sql, Format::Json).await? {
-        SqlAnswer::Whole(bytes) => bytes.to_vec(),
-        SqlAnswer::Stream(stream) => stream.try_collect::<Vec<_>>().await?.concat(),
-    };
-    Ok(serde_json::from_slice(&bytes)?)
-}
-
-fn table(rows: &[Value]) -> String {
-    let head = ["id", "name", "format", "source_name", "records", "ignored", "rejected", "imported_at"];
-    let cell = |row: &Value, key: &str| match &row[key] {
-        Value::String(text) => text.clone(),
-        Value::Null => "-".to_owned(),
-        other => other.to_string(),
-    };
-    let cells: Vec<Vec<String>> = rows.iter().map(|row| head.iter().map(|key| cell(row, key)).collect()).collect();
-    print::columns(&head, &cells)
+/// All imports for people, one a line.
+fn table(imports: &[Stored]) -> String {
+    let head = [
+        "id",
+        "state",
+        "name",
+        "format",
+        "source",
+        "records",
+        "added",
+        "counted",
+        "waiting",
+        "ignored",
+        "rejected",
+        "imported_at",
+    ];
+    let cells = imports.iter().map(|import| {
+        let summary = &import.summary;
+        vec![
+            summary.id.clone(),
+            summary.state.as_str().to_owned(),
+            summary.name.clone(),
+            summary.format.clone(),
+            import.source_name.clone().unwrap_or_else(|| "-".to_owned()),
+            summary.records.to_string(),
+            (summary.added.edge + summary.added.recovered).to_string(),
+            summary.already_counted.to_string(),
+            summary.waiting.to_string(),
+            summary.ignored.total().to_string(),
+            summary.rejected_total().to_string(),
+            import.imported_at.to_string(),
+        ]
+    });
+    print::columns(&head, &cells.collect::<Vec<_>>())
 }

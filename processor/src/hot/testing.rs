@@ -271,4 +271,8 @@ impl Registry for MemoryRegistry {
     async fn complete_through(&self, now: UtcMicros) -> Result<UtcMicros, PortError> {
         Ok(now)
     }
+
+    async fn final_through(&self) -> Result<Option<UtcMicros>, PortError> {
+        Ok(None)
+    }
 }

@@ -11,7 +11,8 @@
 //! * [`options`]: what an import is told; [`summary`]: what it says; [`error`](ImportError): why it was refused
 //! * `identity`: the content's hash; `pipeline`, `worker`, `links`, `judge`, `tally`: bytes to chunks
 //! * `importer`, `run`, `opened`: one import from its first byte to its summary
-//! * `land`: chunks into the lake; `side`, `recount`: the side tables, and what the lake says of an import; `dry`
+//! * `land`: chunks into the lake; `side`, `recount`, `stored`: the side tables, and what the lake says of an import;
+//!   `dry`
 //!
 //! Invariants
 //! * A chunk of lines goes whole into one table, with the transaction that says so; killed anywhere, a repeat goes on
@@ -36,6 +37,7 @@ mod pipeline;
 mod recount;
 mod run;
 mod side;
+mod stored;
 pub mod summary;
 mod tally;
 #[cfg(test)]
@@ -47,4 +49,5 @@ mod worker;
 pub use error::ImportError;
 pub use importer::{Importer, Progress};
 pub use options::{Body, ImportConfig, ImportOptions, Input, NotAChoice, UnknownCodes};
+pub use stored::{Stored, stored};
 pub use summary::{Added, IgnoredLines, Planned, State, Summary};

@@ -14,7 +14,7 @@ use super::judge::OwnEvents;
 use super::land::contained;
 use super::links::{Links, Scope};
 use super::run::{ID_DIGITS, Run};
-use super::side::stored_summary;
+use super::stored::row_of;
 use super::worker::{Rules, Worker};
 
 /// How far a clock at the edge may be ahead: a line from later than this would wait for a time that may never come.
@@ -64,8 +64,8 @@ impl Run {
                 continue;
             }
             // without a summary it was begun and not ended
-            let summary = stored_summary(&tables.side.edge_files, &key[..ID_DIGITS]).await?;
-            let landed = summary.is_none_or(|done| {
+            let before = row_of(&tables.side.edge_files, &key[..ID_DIGITS]).await?;
+            let landed = before.map(|before| before.summary).is_none_or(|done| {
                 // by a trusted id a line may have been found among the rows; by its status it would be one more
                 let found = if ids == Ids::StatusOnly { done.already_counted } else { 0 };
                 done.added.edge + done.added.recovered + done.waiting + found > 0

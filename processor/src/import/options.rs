@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ingest::edge::{Format, IdMode, Settings};
+use serde::Serialize;
 
 use crate::settle::Waits;
 
@@ -29,6 +30,16 @@ pub enum UnknownCodes {
     Keep,
     /// A line ignored.
     Ignore,
+}
+
+impl UnknownCodes {
+    /// The word that is written and shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Ignore => "ignore",
+        }
+    }
 }
 
 impl FromStr for UnknownCodes {
@@ -58,6 +69,27 @@ pub struct ImportOptions {
     pub dry_run: bool,
     /// The tenant who sends the file: only its links are known. None: an operator.
     pub workspace: Option<String>,
+}
+
+/// What an import was told, in words: `edge_files` keeps it, so that the file can be taken in again in the same way.
+#[derive(Debug, Serialize)]
+struct Told {
+    id: String,
+    unknown_codes: String,
+    workspace: Option<String>,
+    format: Option<String>,
+}
+
+impl ImportOptions {
+    /// As JSON; without the source, which is a column of its own.
+    pub(super) fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(&Told {
+            id: self.id.to_string(),
+            unknown_codes: self.unknown_codes.as_str().to_owned(),
+            workspace: self.workspace.clone(),
+            format: self.format.map(|format| format.to_string()),
+        })
+    }
 }
 
 /// What holds for all imports of a process.
@@ -128,6 +160,8 @@ pub struct Input {
     pub name: String,
     /// Its bytes: plain, gzip or zstd.
     pub body: Body,
+    /// Where the same bytes can be read again: an absolute path or an address. None of what can't be.
+    pub location: Option<String>,
 }
 
 impl Input {
@@ -137,12 +171,19 @@ impl Input {
     /// When it can't be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
-        Ok(Self { name: path.display().to_string(), body: Body::File(file) })
+        let location = std::path::absolute(path)?.to_str().map(str::to_owned);
+        Ok(Self { name: path.display().to_string(), body: Body::File(file), location })
     }
 
     /// A stream under a name.
     pub fn stream(name: impl Into<String>, bytes: impl Read + Send + 'static) -> Self {
-        Self { name: name.into(), body: Body::Stream(Box::new(bytes)) }
+        Self { name: name.into(), body: Body::Stream(Box::new(bytes)), location: None }
+    }
+
+    /// The same, with the address at which it can be read again.
+    #[must_use]
+    pub fn with_location(self, location: impl Into<String>) -> Self {
+        Self { location: Some(location.into()), ..self }
     }
 }
 

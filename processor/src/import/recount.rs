@@ -1,10 +1,12 @@
 //! What the lake holds of an import: for summaries that its own counting can't give, because a killed run did a part
 //! of it, or because lines that waited have been settled since.
 
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use arrow::array::{Array as _, AsArray as _};
-use schemas::Source;
+use arrow::array::{Array as _, AsArray as _, RecordBatch};
+use schemas::tables::Table;
+use schemas::{Source, UtcMicros};
 
 use super::summary::Added;
 use crate::lake::{LakeError, TableHandle};
@@ -24,37 +26,49 @@ pub(super) async fn held(
     import_id: &str,
     spans: &Spans,
 ) -> Result<Held, LakeError> {
-    let mut held = Held::default();
-    count(clicks, import_id, spans, |source| match source {
-        Some(Source::Edge) => held.added.edge += 1,
-        Some(Source::Recovered) => held.added.recovered += 1,
-        _ => {}
-    })
-    .await?;
-    let mut waiting = 0;
-    count(arrivals, import_id, spans, |_| waiting += 1).await?;
-    Ok(Held { waiting, ..held })
+    let mut all =
+        held_of(clicks, arrivals, &HashSet::from([import_id]), |min, max| spans.near(min, max, Duration::ZERO)).await?;
+    Ok(all.remove(import_id).unwrap_or_default())
 }
 
-async fn count(
-    table: &TableHandle,
-    import_id: &str,
-    spans: &Spans,
-    mut found: impl FnMut(Option<Source>),
-) -> Result<(), LakeError> {
-    for file in table.files().iter().filter(|file| spans.near(file.min_time, file.max_time, Duration::ZERO)) {
-        for batch in table.read(file, &["import_id", "source"]).await? {
-            let (Some(ids), Some(sources)) =
-                (batch.column(0).as_string_opt::<i32>(), batch.column(1).as_string_opt::<i32>())
-            else {
-                continue;
-            };
-            for row in 0..batch.num_rows() {
-                if ids.is_valid(row) && ids.value(row) == import_id {
-                    found(sources.value(row).parse().ok());
-                }
+/// Counts the rows of each of `imports`, in files that may be of interest by their first and last time.
+pub(super) async fn held_of(
+    clicks: &TableHandle,
+    arrivals: &TableHandle,
+    imports: &HashSet<&str>,
+    near: impl Fn(Option<UtcMicros>, Option<UtcMicros>) -> bool,
+) -> Result<HashMap<String, Held>, LakeError> {
+    let mut all: HashMap<String, Held> = HashMap::new();
+    for table in [arrivals, clicks] {
+        let waits = table.table() == Table::Arrivals;
+        for file in table.files().iter().filter(|file| near(file.min_time, file.max_time)) {
+            for batch in table.read(file, &["import_id", "source"]).await? {
+                count(&batch, imports, |id, source| {
+                    if !all.contains_key(id) {
+                        all.insert(id.to_owned(), Held::default());
+                    }
+                    let Some(held) = all.get_mut(id) else { return };
+                    match source {
+                        _ if waits => held.waiting += 1,
+                        Some(Source::Edge) => held.added.edge += 1,
+                        Some(Source::Recovered) => held.added.recovered += 1,
+                        _ => {}
+                    }
+                });
             }
         }
     }
-    Ok(())
+    Ok(all)
+}
+
+fn count(batch: &RecordBatch, imports: &HashSet<&str>, mut found: impl FnMut(&str, Option<Source>)) {
+    let (Some(ids), Some(sources)) = (batch.column(0).as_string_opt::<i32>(), batch.column(1).as_string_opt::<i32>())
+    else {
+        return;
+    };
+    for row in (0..batch.num_rows()).filter(|row| ids.is_valid(*row)) {
+        if imports.contains(ids.value(row)) {
+            found(ids.value(row), sources.value(row).parse().ok());
+        }
+    }
 }

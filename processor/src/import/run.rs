@@ -17,7 +17,8 @@ use super::land::{Lander, Resumed, contained};
 use super::options::{ImportOptions, Input};
 use super::pipeline::{Chunk, Chunks};
 use super::recount::held;
-use super::side::{Origin, stored_summary};
+use super::side::Origin;
+use super::stored::row_of;
 use super::summary::{State, Summary};
 use crate::metrics::Metrics;
 use crate::settle::ids::Spans;
@@ -41,12 +42,12 @@ impl Run {
         input: Input,
         progress: impl FnMut(Progress) + Send,
     ) -> Result<Summary, ImportError> {
-        let name = input.name;
+        let (name, location) = (input.name, input.location);
         let hashed = identity::hash(input.body, &self.shared.config.spool_dir)
             .map_err(|source| ImportError::Spool { name: name.clone(), source })?;
         let key = identity::key(&hashed.sha256, &self.options);
         let mut tables = self.shared.tables().await.map_err(|failure| failure.of(&name))?;
-        let summary = self.take_in(&name, hashed, &key, &mut tables, progress).await;
+        let summary = self.take_in(&name, location, hashed, &key, &mut tables, progress).await;
         if summary.is_ok() && !self.options.dry_run {
             tables.keep_up().await;
         }
@@ -57,6 +58,7 @@ impl Run {
     async fn take_in(
         &self,
         name: &str,
+        location: Option<String>,
         hashed: Hashed,
         key: &str,
         tables: &mut Tables,
@@ -90,6 +92,8 @@ impl Run {
             provider: format.provider().to_owned(),
             source: self.options.source.clone(),
             sha256: identity::hex(&content),
+            location,
+            options: self.options.to_json().map_err(|e| Failure::BrokeOff(e.to_string()).of(name))?,
         };
         let lander = Lander {
             settler: &mut tables.settler,
@@ -115,7 +119,8 @@ impl Run {
 
     /// The summary of a file that the lake holds in full; `None` if it was never told what that was.
     async fn repeat(&self, name: &str, import_id: &str, tables: &mut Tables) -> Result<Option<Summary>, Failure> {
-        let Some(stored) = stored_summary(&tables.side.edge_files, import_id).await? else { return Ok(None) };
+        let Some(stored) = row_of(&tables.side.edge_files, import_id).await? else { return Ok(None) };
+        let stored = stored.summary;
         if stored.waiting > 0 && !self.options.dry_run {
             tables.settler.settle().await?;
         }

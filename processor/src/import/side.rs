@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, AsArray as _, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
-};
+use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow::error::ArrowError;
 use schemas::UtcMicros;
 use schemas::tables::Table;
 
 use super::summary::Summary;
 use super::tally::RejectedLine;
-use crate::lake::{LakeError, TableHandle};
 
 /// What the side tables say of an import.
 #[derive(Clone, Debug)]
@@ -22,6 +19,10 @@ pub(super) struct Origin {
     pub(super) provider: String,
     pub(super) source: Option<String>,
     pub(super) sha256: String,
+    /// Where the file can be read again.
+    pub(super) location: Option<String>,
+    /// What the import was told, as JSON.
+    pub(super) options: String,
 }
 
 /// Rows of `rejects`.
@@ -60,6 +61,8 @@ pub(super) fn edge_file(origin: &Origin, summary: &Summary, at: UtcMicros) -> Re
         instant(summary.last),
         instant(Some(at)),
         text(Some(&json)),
+        text(origin.location.as_deref()),
+        text(Some(&origin.options)),
     ];
     RecordBatch::try_new(Table::EdgeFiles.schema(), columns)
 }
@@ -68,27 +71,10 @@ fn instants(micros: Vec<Option<i64>>) -> ArrayRef {
     Arc::new(TimestampMicrosecondArray::from(micros).with_timezone("UTC"))
 }
 
-/// The summary that `edge_files` holds of an import.
-pub(super) async fn stored_summary(edge_files: &TableHandle, import_id: &str) -> Result<Option<Summary>, LakeError> {
-    for file in edge_files.files().iter().rev() {
-        for batch in edge_files.read(file, &["id", "summary"]).await? {
-            let (Some(ids), Some(texts)) =
-                (batch.column(0).as_string_opt::<i32>(), batch.column(1).as_string_opt::<i32>())
-            else {
-                continue;
-            };
-            let row = ids.iter().position(|id| id == Some(import_id));
-            if let Some(summary) = row.and_then(|row| serde_json::from_str(texts.value(row)).ok()) {
-                return Ok(Some(summary));
-            }
-        }
-    }
-    Ok(None)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::array::AsArray as _;
     use bytes::Bytes;
 
     fn origin() -> Origin {
@@ -99,6 +85,8 @@ mod tests {
             provider: "nginx".into(),
             source: None,
             sha256: "abcdef".into(),
+            location: Some("/logs/f.log".into()),
+            options: "{}".into(),
         }
     }
 

@@ -17,6 +17,21 @@ pub enum State {
     Done,
     /// Given up; what it did stays, and a repeat goes on from there.
     Failed,
+    /// Taken back: none of its lines counts.
+    Reverted,
+}
+
+impl State {
+    /// The word that is shown.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Reverted => "reverted",
+        }
+    }
 }
 
 /// Rows that came into `clicks`.
@@ -48,6 +63,13 @@ pub struct IgnoredLines {
     pub analytics_off: u64,
     /// Sampled away before.
     pub sampled: u64,
+    /// Taken back with their whole import.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reverted: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl IgnoredLines {
@@ -61,6 +83,7 @@ impl IgnoredLines {
             + self.not_viewer
             + self.analytics_off
             + self.sampled
+            + self.reverted
     }
 
     /// Adds another count.
@@ -73,6 +96,7 @@ impl IgnoredLines {
         self.not_viewer += other.not_viewer;
         self.analytics_off += other.analytics_off;
         self.sampled += other.sampled;
+        self.reverted += other.reverted;
     }
 }
 
@@ -187,9 +211,31 @@ impl Summary {
         }
     }
 
+    /// The same, with what the lake holds of it now: rows, and lines that wait. The rest was counted by other records.
+    pub(crate) fn with_held(mut self, added: Added, waiting: u64) -> Self {
+        if self.state == State::Reverted {
+            return self;
+        }
+        let mut rest = self.settled();
+        let mut take = |count: u64| {
+            let taken = count.min(rest);
+            rest -= taken;
+            taken
+        };
+        self.added = Added { edge: take(added.edge), recovered: take(added.recovered) };
+        self.waiting = take(waiting);
+        self.already_counted = rest;
+        self
+    }
+
+    /// Lines that count, now or later, by this import or another.
+    fn settled(&self) -> u64 {
+        self.records.saturating_sub(self.ignored.total() + self.rejected_total())
+    }
+
     /// The summary of the same bytes once more: nothing is added; what does not wait still was counted before.
     pub(crate) fn repeated(mut self, waiting: u64) -> Self {
-        let settled = self.records.saturating_sub(self.ignored.total() + self.rejected_total());
+        let settled = self.settled();
         self.waiting = waiting.min(settled);
         self.already_counted = settled - self.waiting;
         self.added = Added::default();
@@ -252,6 +298,9 @@ mod tests {
         assert!(again.adds_up());
         assert_eq!((again.added, again.already_counted, again.waiting), (Added::default(), 14, 1));
         assert!(sample().repeated(99).adds_up());
+        let now = sample().with_held(Added { edge: 6, recovered: 2 }, 1);
+        assert!(now.adds_up() && now.already_counted == 6, "{now:?}");
+        assert!(sample().with_held(Added { edge: 99, recovered: 2 }, 1).adds_up());
         let mut settled = sample();
         settled.resplit(Added { edge: 7, recovered: 2 }, 0);
         assert!(settled.adds_up());

@@ -56,7 +56,10 @@ impl VisitorKeys for Keys {
 
 /// A registry whose journals a test sets.
 #[derive(Debug, Default)]
-pub(crate) struct Journals(Mutex<Vec<RegisteredJournal>>);
+pub(crate) struct Journals {
+    registered: Mutex<Vec<RegisteredJournal>>,
+    final_through: Mutex<Option<UtcMicros>>,
+}
 
 impl Journals {
     /// With one open journal that the lake holds up to `through`.
@@ -76,7 +79,12 @@ impl Journals {
             through,
             committed: 0,
         };
-        *self.0.lock().unwrap() = vec![journal];
+        *self.registered.lock().unwrap() = vec![journal];
+    }
+
+    /// Sets up to where numbers are final.
+    pub(crate) fn set_final(&self, through: UtcMicros) {
+        *self.final_through.lock().unwrap() = Some(through);
     }
 }
 
@@ -87,7 +95,7 @@ impl Registry for Journals {
     }
 
     async fn journals(&self) -> Result<Vec<RegisteredJournal>, PortError> {
-        Ok(self.0.lock().unwrap().clone())
+        Ok(self.registered.lock().unwrap().clone())
     }
 
     async fn publish(&self, _: &[Landed], now: UtcMicros) -> Result<UtcMicros, PortError> {
@@ -99,6 +107,10 @@ impl Registry for Journals {
     }
 
     async fn complete_through(&self, now: UtcMicros) -> Result<UtcMicros, PortError> {
-        Ok(self.0.lock().unwrap().iter().map(|journal| journal.through).min().unwrap_or(now))
+        Ok(self.registered.lock().unwrap().iter().map(|journal| journal.through).min().unwrap_or(now))
+    }
+
+    async fn final_through(&self) -> Result<Option<UtcMicros>, PortError> {
+        Ok(*self.final_through.lock().unwrap())
     }
 }

@@ -245,6 +245,33 @@ async fn a_dry_run_says_what_a_run_would_do_and_writes_nothing() {
     assert_eq!(bench.import_with(&log, dry).await.unwrap().added.edge, 0);
 }
 
+#[tokio::test]
+async fn an_import_is_shown_as_it_stands_now_and_told_of_where_numbers_were_final() {
+    let bench = bench();
+    bench.journals.set_final(UtcMicros::now().minus(Duration::from_secs(500)));
+    let log = [line(1, 90, "HIT", "k"), line(2, 100, "MISS", "k"), line(3, 10, "HIT", "k")].concat();
+    let fresh = bench.import(&log).await;
+    assert_eq!(bench.count(Table::Restatements).await, 0);
+    let old = [line(4, 1_000, "HIT", "k"), line(5, 2_000, "MISS", "k"), line(1, 90, "HIT", "k")].concat();
+    let old = bench.import(&old).await;
+    let told = bench.batches(Table::Restatements, &["why", "import_id", "workspace"]).await;
+    let text = |column: usize| told[0].column(column).as_string::<i32>().value(0).to_owned();
+    assert_eq!((told.len(), text(0), text(1), text(2)), (1, "backfill".into(), old.id.clone(), "w".into()));
+
+    let shown = stored(&bench.lake, Some(&fresh.id)).await.unwrap().remove(0);
+    assert_eq!((shown.summary.added.edge, shown.summary.waiting), (1, 2));
+    let mut settler =
+        Settler::new(&bench.lake, Arc::clone(&bench.journals) as _, SettleConfig::default()).await.unwrap();
+    settler.pass_at(UtcMicros::now().plus(Duration::from_secs(5_000))).await.unwrap();
+    let all = stored(&bench.lake, None).await.unwrap();
+    assert_eq!(all.iter().map(|import| &import.summary.id).collect::<Vec<_>>(), [&fresh.id, &old.id]);
+    assert!(all.iter().all(|import| import.summary.adds_up() && import.summary.waiting == 0));
+    assert_eq!(all[0].summary.added, Added { edge: 2, recovered: 1 });
+    assert_eq!((all[1].summary.added, all[1].summary.already_counted), (Added { edge: 1, recovered: 1 }, 1));
+    assert_eq!((all[0].provider.as_str(), all[0].location.as_ref()), ("nginx", None));
+    assert!(stored(&bench.lake, Some("none")).await.unwrap().is_empty());
+}
+
 /// Killed at any write of any chunk, or with any answer lost, an import that is repeated ends with every line once.
 #[tokio::test]
 async fn killed_anywhere_a_repeat_goes_on() {

@@ -22,6 +22,7 @@ use schemas::{Class, ClickId, Source, UtcMicros};
 
 use super::error::SettleError;
 use super::ids::{IdIndex, Spans};
+use super::restate::{Ledger, Restatements};
 use super::union::{Arrival, Decision, Fate, union};
 use super::waits::Waits;
 use crate::lake::{Change, CommitError, LakeError, NewFile, TableHandle};
@@ -69,6 +70,7 @@ pub(crate) struct Desk {
     registry: Arc<dyn Registry>,
     index: IdIndex,
     waits: Waits,
+    restatements: Restatements,
 }
 
 impl Desk {
@@ -79,7 +81,8 @@ impl Desk {
         max_skew: Duration,
         id_bytes: usize,
     ) -> Self {
-        Self { clicks, registry, index: IdIndex::new(max_skew, id_bytes), waits }
+        let restatements = Restatements::new(clicks.lake().clone());
+        Self { clicks, registry, index: IdIndex::new(max_skew, id_bytes), waits, restatements }
     }
 
     /// How long records wait.
@@ -136,6 +139,8 @@ impl Desk {
         if change.add.is_empty() && change.txns.is_empty() {
             return Ok(Landing::Landed);
         }
+        let ledger = Ledger::of_added(self.final_through().await?, rows, arrivals, &decision.fates);
+        self.tell(&ledger).await?;
         let change = fenced(&self.clicks, change);
         match self.clicks.commit(change).await {
             Ok(_) => {
@@ -149,6 +154,16 @@ impl Desk {
             }
             Err(CommitError::Failed(source)) => self.did_it_land(source, &draft.files).await,
         }
+    }
+
+    /// Up to where numbers are final, to be asked for right before a commit.
+    pub(crate) async fn final_through(&self) -> Result<Option<UtcMicros>, SettleError> {
+        Ok(self.registry.final_through().await?)
+    }
+
+    /// Writes down what a commit is about to do to final numbers.
+    pub(crate) async fn tell(&mut self, ledger: &Ledger) -> Result<(), SettleError> {
+        self.restatements.tell(ledger).await
     }
 
     /// The hours that go on from what the snapshot says of them.

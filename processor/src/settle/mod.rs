@@ -10,6 +10,7 @@
 //! * [`waits`]: when a record may be settled; [`union`](mod@union): what becomes of it; [`compact`]: what to merge.
 //!   Pure.
 //! * [`ids`]: which ids the lake holds around some instants
+//! * [`restate`]: what must be said of commits that change final numbers
 //! * [`settler`]: the task, with `desk` (look, decide, land), `arrivals`, `upkeep` and `merge`
 //!
 //! Invariants
@@ -28,6 +29,7 @@ pub(crate) mod desk;
 mod error;
 pub mod ids;
 mod merge;
+pub(crate) mod restate;
 pub mod settler;
 #[cfg(test)]
 mod sim;

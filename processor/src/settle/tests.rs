@@ -192,6 +192,61 @@ async fn of_two_settlers_the_slower_looks_again() {
     }
 }
 
+/// (why, start, end, added) of every restatement, in seconds.
+async fn restated(lake: &Lake) -> Vec<(String, i64, i64, i64)> {
+    use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
+    let table = lake.table(Table::Restatements).await.unwrap();
+    let mut found = Vec::new();
+    for file in table.files() {
+        for batch in table.read(file, &["why", "start", "end", "added"]).await.unwrap() {
+            let times = |column: usize| batch.column(column).as_primitive::<TimestampMicrosecondType>();
+            for row in 0..batch.num_rows() {
+                let seconds = |column: usize| (times(column).value(row) - TEN) / SECOND;
+                let why = batch.column(0).as_string::<i32>().value(row).to_owned();
+                found.push((why, seconds(1), seconds(2), batch.column(3).as_primitive::<Int64Type>().value(row)));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A change of final numbers is told before it lands, once, however often its commit is tried.
+#[tokio::test]
+async fn what_changes_final_numbers_is_told_and_nothing_else_is() {
+    let late = |start, end, added| ("late".to_owned(), start, end, added);
+    for fault in [None, Some(Fault::Before), Some(Fault::After)] {
+        let (lake, store) = memory();
+        let journals = Arc::new(Journals::default());
+        let registry: Arc<dyn ingest::ports::Registry> = Arc::clone(&journals) as _;
+        let mut first = Settler::new(&lake, Arc::clone(&registry), SettleConfig::default()).await.unwrap();
+        arrive(&lake, &[(1, 0, Source::Edge)]).await;
+        first.pass_at(at(70)).await.unwrap();
+        assert!(restated(&lake).await.is_empty(), "nothing is final yet");
+
+        journals.set_final(at(100));
+        arrive(&lake, &[(2, 90, Source::Origin), (3, 100, Source::Origin), (4, 101, Source::Edge)]).await;
+        if let Some(fault) = &fault {
+            store.arm("clicks/_delta_log", 1, fault.clone());
+        }
+        // whether it notices or not: this settler is killed now
+        let _ = first.pass_at(at(300)).await;
+        drop(first);
+        assert_eq!(restated(&lake).await, [late(90, 100, 2)], "{fault:?}");
+        let mut second = Settler::new(&lake, registry, SettleConfig::default()).await.unwrap();
+        second.pass_at(at(310)).await.unwrap();
+        assert_eq!(held(&lake, Table::Clicks).await.len(), 4);
+        assert_eq!(restated(&lake).await, [late(90, 100, 2)], "{fault:?}");
+        arrive(&lake, &[(5, 10, Source::Origin), (2, 90, Source::Origin)]).await;
+        second.pass_at(at(320)).await.unwrap();
+        assert_eq!(
+            restated(&lake).await,
+            [late(10, 10, 1), late(90, 100, 2)],
+            "what was counted already moves nothing"
+        );
+    }
+}
+
 #[tokio::test]
 async fn small_files_are_merged_within_their_hour_and_no_row_changes() {
     let (lake, _) = memory();

@@ -41,7 +41,7 @@ pub(super) struct Upkeep {
 impl Upkeep {
     pub(super) async fn new(lake: &Lake, config: &SettleConfig) -> Result<Self, SettleError> {
         let mut small = Vec::new();
-        for table in [Table::Rejects, Table::EdgeFiles, Table::Gaps] {
+        for table in [Table::Rejects, Table::EdgeFiles, Table::Gaps, Table::Restatements] {
             small.push(lake.table(table).await?);
         }
         Ok(Self {

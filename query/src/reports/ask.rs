@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
-use datafusion::prelude::{DataFrame, SessionContext};
+use datafusion::prelude::DataFrame;
 use schemas::tables::Table;
 use schemas::{Principal, UtcMicros};
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use super::period::Span;
 use super::plan;
 use super::request::{Classes, ReportRequest};
 use super::shape::{self, Sums};
+use super::touched::Touched;
 use crate::engine::Engine;
 use crate::error::QueryError;
 use crate::failure::classify;
@@ -55,9 +56,13 @@ pub(crate) async fn report(
             (None, None) => Ok(Vec::new()),
         }
     };
-    let gaps = gaps(&engine, &session, &principal, span, not_before);
+    let touched = Touched { engine: &engine, session: &session, principal: &principal, span };
+    let gaps = touched.gaps(not_before);
+    // said before the commits that this snapshot holds: whoever looks after it finds it
+    let restated_at = touched.restated_at(Some(not_before.unwrap_or(snapshot.seen).max(snapshot.seen)));
     // one after the other: each uses all threads, and their footers are then in the cache
-    let (by_class, totals, data, gaps) = (by_class.await?, totals.await?, data.await?, gaps.await?);
+    let (by_class, totals, data) = (by_class.await?, totals.await?, data.await?);
+    let (gaps, restated_at) = (gaps.await?, restated_at.await?);
 
     let (totals, unknown) = read_totals(&totals)?;
     let (data, other) = match &ends {
@@ -74,12 +79,12 @@ pub(crate) async fn report(
         totals: Totals { counts: totals.counts(), by_class: read_classes(&by_class)? },
         other: part(other),
         unknown: part(unknown),
-        meta: meta(&snapshot, &totals, gaps),
+        meta: meta(&snapshot, &totals, gaps, restated_at),
         query: echo(&request, span),
     })
 }
 
-async fn collect(frame: datafusion::error::Result<DataFrame>) -> Result<Vec<RecordBatch>, QueryError> {
+pub(super) async fn collect(frame: datafusion::error::Result<DataFrame>) -> Result<Vec<RecordBatch>, QueryError> {
     let frame = frame.map_err(|error| classify(&error))?;
     frame.collect().await.map_err(|error| classify(&error))
 }
@@ -126,38 +131,7 @@ fn read_classes(batches: &[RecordBatch]) -> Result<BTreeMap<String, u64>, QueryE
     Ok(classes)
 }
 
-/// Known gaps that the span touches.
-async fn gaps(
-    engine: &Engine,
-    session: &SessionContext,
-    principal: &Principal,
-    span: Span,
-    not_before: Option<Instant>,
-) -> Result<Vec<Gap>, QueryError> {
-    let snapshot = engine.tables.snapshot(Table::Gaps, not_before).await?;
-    if snapshot.files.is_empty() {
-        return Ok(Vec::new());
-    }
-    let gaps = session.read_table(engine.tables.provider(&snapshot, principal)).map_err(|error| classify(&error))?;
-    let mut found = Vec::new();
-    for batch in collect(Ok(gaps)).await? {
-        let (starts, ends) = (shape::integers(&batch, "start")?, shape::integers(&batch, "end")?);
-        let (lost, reasons) = (shape::integers(&batch, "lost")?, shape::texts(&batch, "reason")?);
-        let owners = shape::texts(&batch, "workspace")?;
-        for (row, reason) in reasons.into_iter().enumerate() {
-            let (start, end) = (starts[row].unwrap_or_default(), ends[row].unwrap_or_default());
-            if start < span.end.0 && end >= span.start.0 {
-                let told = principal.is_operator() || !owners[row].is_empty();
-                let lost = lost[row].filter(|_| told).and_then(|lost| u64::try_from(lost).ok());
-                found.push(Gap { start: UtcMicros(start), end: UtcMicros(end), lost, reason });
-            }
-        }
-    }
-    found.sort_by_key(|gap| (gap.start, gap.end));
-    Ok(found)
-}
-
-fn meta(snapshot: &TableSnapshot, totals: &Sums, gaps: Vec<Gap>) -> Meta {
+fn meta(snapshot: &TableSnapshot, totals: &Sums, gaps: Vec<Gap>, restated_at: Option<UtcMicros>) -> Meta {
     let sampled = totals.heaviest > 1.0;
     let nameless = (totals.estimate.weight - totals.known).round().max(0.0) as u64;
     let visitors = match (sampled, nameless) {
@@ -173,7 +147,7 @@ fn meta(snapshot: &TableSnapshot, totals: &Sums, gaps: Vec<Gap>) -> Meta {
         lowest_rate: if sampled { 1.0 / totals.heaviest } else { 1.0 },
         confidence: CONFIDENCE,
         visitors,
-        restated_at: None,
+        restated_at,
         gaps,
         note: NOTE,
     }

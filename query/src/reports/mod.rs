@@ -17,6 +17,7 @@ mod plan;
 mod request;
 mod shape;
 mod table;
+mod touched;
 
 pub use answer::{Counts, Gap, Meta, Part, Report, Row, Totals};
 pub use buckets::Interval;

@@ -270,6 +270,25 @@ async fn meta_tells_of_freshness_and_gaps_that_are_touched() {
 }
 
 #[tokio::test]
+async fn meta_tells_when_final_numbers_of_the_span_have_changed() {
+    let lake = TestLake::with(&[click(1, at(NOON))]);
+    let service = lake.service_with(crate::QueryConfig { refresh: std::time::Duration::ZERO, ..lake.config() });
+    let restated =
+        async |principal, query: &str| service.report(&principal, &request(query)).await.unwrap().meta.restated_at;
+    let day = "start=2026-03-14&end=2026-03-14";
+    assert_eq!(restated(operator(), day).await, None);
+    lake.add_restatement(Some("a"), at("2026-03-13T10:00:00Z"), at("2026-03-14T00:00:00Z"));
+    lake.add_restatement(Some("a"), at("2026-03-14T10:00:00Z"), at("2026-03-14T11:00:00Z"));
+    lake.add_restatement(Some("b"), at("2026-03-14T12:00:00Z"), at("2026-03-14T13:00:00Z"));
+    assert_eq!(restated(operator(), day).await, Some(at("2026-03-14T13:00:00Z")));
+    assert_eq!(restated(tenant("a"), day).await, Some(at("2026-03-14T11:00:00Z")), "not b's");
+    assert_eq!(restated(tenant("c"), day).await, None);
+    let before = "start=2026-03-14T00:00:00Z&end=2026-03-14T10:00:00Z";
+    assert_eq!(restated(tenant("a"), before).await, Some(at("2026-03-14T00:00:00Z")), "its last instant");
+    assert_eq!(restated(operator(), "start=2026-03-15&end=2026-03-15").await, None);
+}
+
+#[tokio::test]
 async fn too_many_buckets_and_impossible_spans_are_named() {
     let lake = TestLake::new();
     let service = lake.service();

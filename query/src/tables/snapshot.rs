@@ -29,6 +29,8 @@ pub(crate) struct TableSnapshot {
     pub(crate) as_of: UtcMicros,
     /// What was promised before the version was looked up.
     pub(crate) freshness: Freshness,
+    /// When the look at it was over: what its commits said before they landed can be read from then on.
+    pub(crate) seen: Instant,
 }
 
 impl TableSnapshot {
@@ -107,7 +109,8 @@ impl TableSource {
             (_, None) => Vec::new(),
             (known, Some(_)) => self.files(&state.handle, known.as_deref())?,
         };
-        let snapshot = Arc::new(TableSnapshot { table: self.table, version, files, as_of, freshness });
+        let seen = Instant::now();
+        let snapshot = Arc::new(TableSnapshot { table: self.table, version, files, as_of, freshness, seen });
         state.current = Some(Arc::clone(&snapshot));
         state.looked_at = began;
         Ok(snapshot)

@@ -45,6 +45,10 @@ impl Registry for LinkStore {
     async fn complete_through(&self, now: UtcMicros) -> Result<UtcMicros, PortError> {
         self.read_complete_through(now).await.map_err(port_error(READING))
     }
+
+    async fn final_through(&self) -> Result<Option<UtcMicros>, PortError> {
+        read_published(&self.pools.reads, FINAL).await.map_err(port_error(READING))
+    }
 }
 
 impl LinkStore {

@@ -1,0 +1,109 @@
+//! Imports as the lake remembers them: the rows of `edge_files`, and what has become of their lines since.
+
+use std::collections::HashSet;
+
+use arrow::array::{Array as _, AsArray as _, RecordBatch};
+use arrow::datatypes::TimestampMicrosecondType;
+use schemas::UtcMicros;
+use schemas::tables::Table;
+use serde::Serialize;
+
+use super::recount::held_of;
+use super::summary::Summary;
+use crate::lake::{Lake, LakeError, TableHandle};
+
+/// An import that has ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stored {
+    /// What became of its lines.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// Whose it is; an operator's is of workspace `default`.
+    pub workspace: String,
+    /// The provider whose lines they are.
+    pub provider: String,
+    /// The continuous source that it belongs to.
+    pub source_name: Option<String>,
+    /// SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
+    /// Where the file could be read.
+    pub location: Option<String>,
+    /// When it ended.
+    pub imported_at: UtcMicros,
+}
+
+/// The imports of a lake as they stand now, the oldest first; only the one named `id` if that is given.
+///
+/// # Errors
+/// When the lake can't be read.
+pub async fn stored(lake: &Lake, id: Option<&str>) -> Result<Vec<Stored>, LakeError> {
+    let mut imports = rows(&lake.table(Table::EdgeFiles).await?).await?;
+    imports.retain(|import| id.is_none_or(|id| import.summary.id == id));
+    imports.sort_by_key(|import| import.imported_at);
+    // What waits is read first: a line that settles in between is in both, and never in neither.
+    let arrivals = lake.table(Table::Arrivals).await?;
+    let clicks = lake.table(Table::Clicks).await?;
+    refreshed(imports, &clicks, &arrivals).await
+}
+
+/// The same imports, with what the tables hold of them now.
+pub(super) async fn refreshed(
+    imports: Vec<Stored>,
+    clicks: &TableHandle,
+    arrivals: &TableHandle,
+) -> Result<Vec<Stored>, LakeError> {
+    let spans: Vec<_> = imports.iter().filter_map(|import| import.summary.first.zip(import.summary.last)).collect();
+    let ids: HashSet<&str> = imports.iter().map(|import| import.summary.id.as_str()).collect();
+    let near = |min: Option<UtcMicros>, max: Option<UtcMicros>| {
+        spans.iter().any(|(first, last)| min.is_none_or(|min| min <= *last) && max.is_none_or(|max| max >= *first))
+    };
+    let mut held = held_of(clicks, arrivals, &ids, near).await?;
+    let now = imports.into_iter().map(|mut import| {
+        let held = held.remove(&import.summary.id).unwrap_or_default();
+        import.summary = import.summary.with_held(held.added, held.waiting);
+        import
+    });
+    Ok(now.collect())
+}
+
+/// All rows of `edge_files`.
+pub(super) async fn rows(edge_files: &TableHandle) -> Result<Vec<Stored>, LakeError> {
+    let mut imports = Vec::new();
+    for file in edge_files.files() {
+        for batch in edge_files.read(file, &[]).await? {
+            imports.extend((0..batch.num_rows()).filter_map(|row| read(&batch, row)));
+        }
+    }
+    Ok(imports)
+}
+
+/// The row of one import.
+pub(super) async fn row_of(edge_files: &TableHandle, import_id: &str) -> Result<Option<Stored>, LakeError> {
+    for file in edge_files.files().iter().rev() {
+        for batch in edge_files.read(file, &[]).await? {
+            let ids = batch.column_by_name("id").and_then(|column| column.as_string_opt::<i32>());
+            let row = ids.and_then(|ids| ids.iter().position(|id| id == Some(import_id)));
+            if let Some(import) = row.and_then(|row| read(&batch, row)) {
+                return Ok(Some(import));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn read(batch: &RecordBatch, row: usize) -> Option<Stored> {
+    let text = |name: &str| {
+        let column = batch.column_by_name(name)?.as_string_opt::<i32>()?;
+        column.is_valid(row).then(|| column.value(row).to_owned())
+    };
+    let at = batch.column_by_name("imported_at")?.as_primitive_opt::<TimestampMicrosecondType>()?;
+    Some(Stored {
+        summary: serde_json::from_str(&text("summary")?).ok()?,
+        workspace: text("workspace")?,
+        provider: text("provider")?,
+        sha256: text("sha256")?,
+        location: text("location"),
+        imported_at: UtcMicros(at.value(row)),
+        source_name: text("source_name"),
+    })
+}

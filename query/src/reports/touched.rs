@@ -1,0 +1,74 @@
+//! What else must be said of a span of time: clicks known to be missing in it, and changes of its final numbers.
+
+use std::time::Instant;
+
+use arrow::array::RecordBatch;
+use datafusion::prelude::SessionContext;
+use schemas::tables::Table;
+use schemas::{Principal, UtcMicros};
+
+use super::answer::Gap;
+use super::ask::collect;
+use super::period::Span;
+use super::shape;
+use crate::engine::Engine;
+use crate::error::QueryError;
+
+/// A span, and who asks.
+pub(super) struct Touched<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) session: &'a SessionContext,
+    pub(super) principal: &'a Principal,
+    pub(super) span: Span,
+}
+
+impl Touched<'_> {
+    /// Known gaps that the span touches.
+    pub(super) async fn gaps(&self, not_before: Option<Instant>) -> Result<Vec<Gap>, QueryError> {
+        let mut found = Vec::new();
+        for batch in self.rows(Table::Gaps, not_before).await? {
+            let (starts, ends) = (shape::integers(&batch, "start")?, shape::integers(&batch, "end")?);
+            let (lost, reasons) = (shape::integers(&batch, "lost")?, shape::texts(&batch, "reason")?);
+            let owners = shape::texts(&batch, "workspace")?;
+            for (row, reason) in reasons.into_iter().enumerate() {
+                let (start, end) = (starts[row].unwrap_or_default(), ends[row].unwrap_or_default());
+                if self.meets(start, end) {
+                    let told = self.principal.is_operator() || !owners[row].is_empty();
+                    let lost = lost[row].filter(|_| told).and_then(|lost| u64::try_from(lost).ok());
+                    found.push(Gap { start: UtcMicros(start), end: UtcMicros(end), lost, reason });
+                }
+            }
+        }
+        found.sort_by_key(|gap| (gap.start, gap.end));
+        Ok(found)
+    }
+
+    /// When final numbers of the span were last changed.
+    pub(super) async fn restated_at(&self, not_before: Option<Instant>) -> Result<Option<UtcMicros>, QueryError> {
+        let mut last = None;
+        for batch in self.rows(Table::Restatements, not_before).await? {
+            let (starts, ends) = (shape::integers(&batch, "start")?, shape::integers(&batch, "end")?);
+            for (row, at) in shape::integers(&batch, "restated_at")?.into_iter().enumerate() {
+                if self.meets(starts[row].unwrap_or_default(), ends[row].unwrap_or_default()) {
+                    last = last.max(at.map(UtcMicros));
+                }
+            }
+        }
+        Ok(last)
+    }
+
+    /// Whether something from `start` to `end`, both included, touches the span.
+    fn meets(&self, start: i64, end: i64) -> bool {
+        start < self.span.end.0 && end >= self.span.start.0
+    }
+
+    /// The rows of a small table that the caller may see.
+    async fn rows(&self, table: Table, not_before: Option<Instant>) -> Result<Vec<RecordBatch>, QueryError> {
+        let snapshot = self.engine.tables.snapshot(table, not_before).await?;
+        if snapshot.files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = self.session.read_table(self.engine.tables.provider(&snapshot, self.principal));
+        collect(rows).await
+    }
+}
