@@ -181,6 +181,13 @@ pub(crate) enum Token {
         #[arg(long)]
         operator: bool,
     },
+    /// The tokens there are, without their secrets
+    List(Json),
+    /// Take a token back: from now on nobody comes with it
+    Revoke {
+        /// Its id, as `token list` shows it
+        id: String,
+    },
 }
 
 /// How request ids are judged.

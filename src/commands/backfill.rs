@@ -163,6 +163,9 @@ pub(crate) fn text(summary: &Summary) -> String {
         "  {} records: {did} {} answered by the edge and {} recovered, {} already counted, {} waiting for their event",
         summary.records, summary.added.edge, summary.added.recovered, summary.already_counted, summary.waiting
     ));
+    if summary.waiting > 0 && !summary.dry_run {
+        lines.push("  (what waits is settled by `up` or `process`, or by `highwater compact`, when its event can't come any more)".to_owned());
+    }
     let counts = serde_json::to_value(summary.ignored).unwrap_or_default();
     let ignored =
         nonzero(counts.as_object().into_iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_u64()?))));
@@ -175,8 +178,9 @@ pub(crate) fn text(summary: &Summary) -> String {
         lines.push(format!("  rejected{kept}: {rejected}"));
     }
     if let (Some(first), Some(last)) = (summary.first, summary.last) {
-        let rate = summary.lines as f64 / summary.seconds.max(0.001);
-        lines.push(format!("  from {first} to {last}; {:.1} s, {rate:.0} lines/s", summary.seconds));
+        // of a moment's work a rate says nothing
+        let rate = (summary.seconds >= 1.0).then(|| format!(", {:.0} lines/s", summary.lines as f64 / summary.seconds));
+        lines.push(format!("  from {first} to {last}; {:.1} s{}", summary.seconds, rate.unwrap_or_default()));
     }
     for (title, planned) in [("day", &summary.days), ("link", &summary.links)] {
         for plan in planned.iter().flatten() {

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use processor::settle::{Settled, Settler};
+use schemas::tables::Table;
 use serde_json::json;
 
 use super::{open, print};
@@ -26,11 +27,12 @@ pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode
         all.already_counted += pass.already_counted;
         all.merges += pass.merges;
         all.cleaned += pass.cleaned;
-        all.waiting = pass.waiting;
         if !pass.is_busy() {
             break;
         }
     }
+    let arrivals = lake.table(Table::Arrivals).await?;
+    all.waiting = arrivals.files().iter().map(|file| file.rows).sum();
     if flags.json {
         print::json(&json!({
             "added": all.added, "already_counted": all.already_counted, "waiting": all.waiting, "merges": all.merges,

@@ -20,6 +20,9 @@ pub(crate) async fn link_store(config: &Config) -> anyhow::Result<LinkStore> {
     if config.links.url.is_empty() {
         let folder = config.data_dir.display().to_string();
         make_folder(&config.data_dir)?;
+        if !std::path::Path::new(&config.link_store()).exists() {
+            eprintln!("highwater: {folder} is new and empty (data_dir; --data names another)");
+        }
         return LinkStore::open(&config.link_store(), domains).await.with_context(|| format!("data_dir = {folder:?}"));
     }
     LinkStore::open(&config.link_store(), domains).await.with_context(|| format!("links.url = {:?}", config.links.url))

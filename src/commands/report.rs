@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use query::{Report as Answer, ReportRequest, Row};
+use ingest::ports::LinkDirectory as _;
+use query::{QueryError, Report as Answer, ReportRequest, Row};
 
 use super::{open, print};
 use crate::cli::Report;
@@ -13,15 +14,36 @@ const BAR: usize = 40;
 
 /// Asks and prints.
 pub(crate) async fn run(arguments: Report, config: &Config) -> anyhow::Result<ExitCode> {
-    let request = ReportRequest::from_pairs(parameters(&arguments))?;
+    let request = ReportRequest::from_pairs(parameters(&arguments)).map_err(in_flags)?;
     let service = open::query_service(config).await?;
     let report = service.report(&open::operator(), &request).await?;
+    if let Some(code) = &arguments.code
+        && report.totals.by_class.is_empty()
+        && !is_link(code, arguments.domain.as_deref(), config).await?
+    {
+        eprintln!("highwater: there is no link with the code {code:?}");
+    }
     if arguments.json {
         print::json(&report)?;
     } else {
         print::line(&text(&report, &arguments))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An error about a parameter, in the names that the command line has for them.
+fn in_flags(error: QueryError) -> anyhow::Error {
+    let flags = [("group_by", "--by (or --interval hour for a series)")];
+    match error {
+        QueryError::Invalid(mut errors) => {
+            for error in &mut errors {
+                let flag = flags.iter().find(|(name, _)| *name == error.field);
+                error.field = flag.map_or_else(|| format!("--{}", error.field), |(_, flag)| (*flag).to_owned());
+            }
+            QueryError::Invalid(errors).into()
+        }
+        error => error.into(),
+    }
 }
 
 /// The parameters of the HTTP report that mean the same.
@@ -45,6 +67,14 @@ fn parameters(arguments: &Report) -> Vec<(&'static str, String)> {
         false => pairs.extend(arguments.class.iter().map(|class| ("class", class.clone()))),
     }
     pairs
+}
+
+/// Whether there is such a link, on the domain that was named or on any that is served.
+async fn is_link(code: &str, domain: Option<&str>, config: &Config) -> anyhow::Result<bool> {
+    let domains = domain.map_or_else(|| config.redirect.domains.clone(), |domain| vec![domain.to_owned()]);
+    let asked: Vec<_> = domains.into_iter().map(|domain| (domain, code.to_owned())).collect();
+    let found = open::link_store(config).await?.histories(&asked).await?;
+    Ok(found.iter().any(Option::is_some))
 }
 
 /// Grouping by class or agent is about machines too.
@@ -83,7 +113,7 @@ fn text(report: &Answer, arguments: &Report) -> String {
         lines.push(print::columns(&[head, "clicks", ""], &rows));
     }
     if arguments.by.is_some() {
-        lines.push(format!("other {}, unknown {}", report.other.clicks, report.unknown.clicks));
+        lines.push(format!("others {}, value not known {}", report.other.clicks, report.unknown.clicks));
     }
     let classes: Vec<String> = report.totals.by_class.iter().map(|(class, n)| format!("{class} {n}")).collect();
     if !classes.is_empty() {

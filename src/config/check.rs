@@ -27,6 +27,7 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
     cache_rules(config, &mut wrong);
     edge_rules(config, &mut wrong);
     names(config, &mut wrong);
+    listeners(config, &mut wrong);
     not_built(config, &mut wrong);
     if config.journal.reserve >= config.journal.max_bytes {
         wrong.push(format!(
@@ -91,6 +92,21 @@ fn names(config: &Config, wrong: &mut Vec<String>) {
     }
 }
 
+/// Listeners of one process each need an address of their own.
+fn listeners(config: &Config, wrong: &mut Vec<String>) {
+    let all = [
+        ("redirect.listen", config.redirect.listen),
+        ("manage.listen", config.manage.listen),
+        ("query.listen", config.query.listen),
+        ("ops.listen", config.ops.listen),
+    ];
+    for (at, (key, address)) in all.iter().enumerate() {
+        for (other, _) in all[..at].iter().filter(|(_, taken)| taken == address && taken.port() != 0) {
+            wrong.push(format!("{key} ({address}) is the same address as {other}"));
+        }
+    }
+}
+
 /// Settings whose part isn't in this version: refused, so that nobody waits for what won't come.
 fn not_built(config: &Config, wrong: &mut Vec<String>) {
     let logs = &config.edge_logs;
@@ -140,6 +156,7 @@ mod tests {
         assert!(broken(|c| c.edge.provider = "acme".into()).contains("edge.provider"));
         assert!(broken(|c| c.redirect.domains.clear()).contains("redirect.domains"));
         assert!(broken(|c| c.redirect.domains = vec!["a b".into()]).contains("redirect.domains"));
+        assert!(broken(|c| c.query.listen = c.manage.listen).contains("the same address as manage.listen"));
         assert!(broken(|c| c.journal.reserve = c.journal.max_bytes).contains("journal.reserve"));
         assert!(broken(|c| c.stream.backend = Backend::Fluvio).contains("fluvio"));
         assert!(broken(|c| c.lake = "s3://bucket/lake".into()).contains("s3://"));

@@ -50,9 +50,36 @@ pub(crate) fn load(file: Option<&Path>, data: Option<&Path>) -> Result<Loaded, I
     if !unknown.is_empty() {
         return Err(Invalid(unknown));
     }
-    let config: Config = figment.extract().map_err(|errors| Invalid(errors.into_iter().map(explain).collect()))?;
+    let mut config = extract(figment.clone())?;
+    if !figment.find_metadata("redirect.domains").is_some_and(is_given) {
+        // nobody has named a host: links are on the port that redirects are
+        config.redirect.domains = vec![format!("localhost:{}", config.redirect.listen.port())];
+    }
     let wrong = super::check::problems(&config);
     if wrong.is_empty() { Ok(Loaded { config, figment }) } else { Err(Invalid(wrong)) }
+}
+
+/// The values, or every one that is wrong: figment stops at the first, so that is set right and it is asked again.
+fn extract(mut figment: Figment) -> Result<Config, Invalid> {
+    let defaults = paths_of(&Config::default());
+    let mut wrong = Vec::new();
+    loop {
+        let errors = match figment.extract::<Config>() {
+            Ok(config) if wrong.is_empty() => return Ok(config),
+            Ok(_) => return Err(Invalid(wrong)),
+            Err(errors) => errors,
+        };
+        for error in errors {
+            let key = error.path.join(".");
+            let line = explain(error);
+            let default = defaults.get(&key).filter(|_| !wrong.contains(&line));
+            wrong.push(line);
+            match default {
+                Some(value) => figment = figment.merge(Serialized::default(&key, value)),
+                None => return Err(Invalid(wrong)),
+            }
+        }
+    }
 }
 
 /// That the file is there and is TOML, with an error that names it.
@@ -78,16 +105,39 @@ fn is_for_tests(key: &str) -> bool {
 fn explain(error: figment::Error) -> String {
     let key = error.path.join(".");
     let place = error.metadata.as_ref().map(describe).unwrap_or_default();
+    let what = plain(&error.kind.to_string());
     match key.is_empty() {
-        true => format!("{}{place}", error.kind),
-        false => format!("{key}: {}{place}", error.kind),
+        true => format!("{what}{place}"),
+        false => format!("{key}: {what}{place}"),
     }
+}
+
+/// What serde and the standard library say, in words that a reader of the file knows.
+fn plain(what: &str) -> String {
+    let words = [
+        ("invalid socket address syntax", "is not an address and port such as \"127.0.0.1:8080\""),
+        ("signed int", "number"),
+        ("unsigned int", "number"),
+        ("expected usize", "expected a whole number from 0 on"),
+        ("expected u32", "expected a whole number from 0 on"),
+        ("expected a sequence", "expected a list such as [\"a\", \"b\"]"),
+    ];
+    words.iter().fold(what.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours))
+}
+
+/// Whether a value was given, rather than being the default.
+fn is_given(metadata: &figment::Metadata) -> bool {
+    matches!(metadata.source, Some(figment::Source::File(_))) || is_environment(metadata)
+}
+
+fn is_environment(metadata: &figment::Metadata) -> bool {
+    metadata.name.contains("environment")
 }
 
 fn describe(metadata: &figment::Metadata) -> String {
     match &metadata.source {
         Some(figment::Source::File(path)) => format!(" (in {})", path.display()),
-        _ if metadata.name.contains("environment") => " (in the environment)".to_owned(),
+        _ if is_environment(metadata) => " (in the environment)".to_owned(),
         _ => String::new(),
     }
 }
@@ -105,8 +155,19 @@ fn unknown_keys(figment: &Figment) -> Result<Vec<String>, Invalid> {
         let is_known = known.contains_key(&key) || key.starts_with("edge_logs.fastly.fields.");
         if !is_known {
             let place = figment.find_metadata(&key).map(describe).unwrap_or_default();
-            let nearest = nearest(&key, known.keys().map(String::as_str));
-            lines.push(format!("{key} is not a known key{place}; did you mean {nearest}?"));
+            let section = key.split_once('.').map(|(section, _)| section);
+            let unknown = section.filter(|section| !known.keys().any(|key| key.starts_with(&format!("{section}."))));
+            match unknown {
+                Some(section) => {
+                    let sections = known.keys().filter_map(|key| key.split_once('.')).map(|(section, _)| section);
+                    let meant = nearest(section, sections);
+                    lines.push(format!("[{section}] is not a known section{place}; did you mean [{meant}]?"));
+                }
+                None => {
+                    let meant = nearest(&key, known.keys().map(String::as_str));
+                    lines.push(format!("{key} is not a known key{place}; did you mean {meant}?"));
+                }
+            }
         }
     }
     Ok(lines)
@@ -216,13 +277,42 @@ mod tests {
     fn a_wrong_value_names_key_and_what_is_expected() {
         for (text, key, expected) in [
             ("[redirect]\ns_maxage = \"soon\"", "redirect.s_maxage", "is not a span of time such as"),
-            ("[redirect]\nlisten = \"here\"", "redirect.listen", "socket address"),
+            (
+                "[redirect]\nlisten = \"8080\"",
+                "redirect.listen",
+                "is not an address and port such as \"127.0.0.1:8080\"",
+            ),
+            ("[redirect]\nworkers = -1", "redirect.workers", "expected a whole number from 0 on"),
+            ("[redirect]\ndomains = \"a\"", "redirect.domains", "expected a list such as"),
             ("[edge]\nid = \"maybe\"", "edge.id", "status-only"),
             ("[journal]\nmax_bytes = \"lots\"", "journal.max_bytes", "is not a size such as"),
         ] {
             let message = load_text(text).unwrap_err().to_string();
             assert!(message.contains(key) && message.contains(expected), "{message}");
         }
+    }
+
+    #[test]
+    fn every_wrong_value_is_named_at_once() {
+        let text = "[redirect]\nlisten = \"x\"\nworkers = -1\n[journal]\nmax_bytes = \"ten\"\n[edge]\nskew = \"x\"\n";
+        let message = load_text(text).unwrap_err().to_string();
+        for key in ["redirect.listen", "redirect.workers", "journal.max_bytes", "edge.skew"] {
+            assert_eq!(message.matches(key).count(), 1, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_section_that_is_not_known_is_named_as_one() {
+        let message = load_text("[redirct]\nlisten = \"127.0.0.1:1\"").unwrap_err().to_string();
+        assert!(message.contains("[redirct] is not a known section") && message.contains("[redirect]?"), "{message}");
+    }
+
+    #[test]
+    fn links_are_on_the_port_that_redirects_are_unless_a_host_is_named() {
+        let domains = |text: &str| load_text(text).unwrap().config.redirect.domains;
+        assert_eq!(domains(""), ["localhost:8080"]);
+        assert_eq!(domains("[redirect]\nlisten = \"127.0.0.1:9980\""), ["localhost:9980"]);
+        assert_eq!(domains("[redirect]\nlisten = \"127.0.0.1:9980\"\ndomains = [\"a.example\"]"), ["a.example"]);
     }
 
     #[test]

@@ -56,9 +56,10 @@ impl Sockets {
 }
 
 async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("{key} = \"{address}\" can't be listened on; is another process there?"))
+    TcpListener::bind(address).await.with_context(|| {
+        let roles = if key == "ops.listen" { "; roles that share a machine need an ops.listen each" } else { "" };
+        format!("{key} = \"{address}\" can't be listened on; is another process there?{roles}")
+    })
 }
 
 /// Runs the roles until a signal, or until one of them fails.
@@ -229,7 +230,8 @@ fn greet(config: &Config, roles: Roles, login: Option<&str>) {
     if roles != Roles::ALL {
         return;
     }
-    println!("redirects   http://{}/CODE", config.redirect.listen);
+    let domain = config.redirect.domains.first().map_or("", String::as_str);
+    println!("redirects   http://{domain}/CODE  (listening on {})", config.redirect.listen);
     println!("management  http://{}/v1/links", config.manage.listen);
     println!("reports     http://{}/v1/reports/clicks", config.query.listen);
     println!("health      http://{}/healthz", config.ops.listen);

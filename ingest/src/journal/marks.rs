@@ -2,12 +2,33 @@
 //!
 //! A mark says "every event before my time stands before me", and what was synced when it was made. One follows
 //! every sync round that brought clicks, so that readers in other processes see them at once and `complete_through`
-//! moves; at rest one every ten seconds does.
+//! moves; at rest one every ten seconds does. `complete_through` is the least over all journals, so a silent one marks
+//! along, soon after another of its node has taken clicks.
 
 use std::time::{Duration, Instant};
 
 /// How often a silent journal marks.
 pub(crate) const AT_REST: Duration = Duration::from_secs(10);
+/// How often a silent journal marks while others take clicks: each mark is a sync more.
+pub(crate) const IN_COMPANY: Duration = Duration::from_millis(500);
+
+/// What a round finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Occasion {
+    /// It has synced clicks.
+    Clicks,
+    /// It hasn't, but another journal of the node has taken some.
+    Company,
+    /// Nobody has.
+    Rest,
+}
+
+impl Occasion {
+    /// Of a round without clicks.
+    pub(crate) fn silent(company: bool) -> Self {
+        if company { Self::Company } else { Self::Rest }
+    }
+}
 
 /// Decides when a mark is due.
 #[derive(Debug, Default)]
@@ -16,9 +37,14 @@ pub(crate) struct MarkPolicy {
 }
 
 impl MarkPolicy {
-    /// Whether a mark is due; `clicks_synced`: whether the round has synced clicks.
-    pub(crate) fn is_due(&self, now: Instant, clicks_synced: bool) -> bool {
-        clicks_synced || self.last.is_none_or(|last| now.duration_since(last) >= AT_REST)
+    /// Whether a mark is due.
+    pub(crate) fn is_due(&self, now: Instant, occasion: Occasion) -> bool {
+        let silence = match occasion {
+            Occasion::Clicks => return true,
+            Occasion::Company => IN_COMPANY,
+            Occasion::Rest => AT_REST,
+        };
+        self.last.is_none_or(|last| now.duration_since(last) >= silence)
     }
 
     /// A mark was made.
@@ -61,17 +87,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clicks_are_marked_at_once_and_silence_every_ten_seconds() {
+    fn clicks_are_marked_at_once_company_soon_and_silence_every_ten_seconds() {
         let start = Instant::now();
-        let at = |seconds| start + Duration::from_secs(seconds);
+        let at = |millis| start + Duration::from_millis(millis);
         let mut policy = MarkPolicy::default();
-        assert!(policy.is_due(at(0), false), "the first mark is due at once");
+        assert!(policy.is_due(at(0), Occasion::Rest), "the first mark is due at once");
         policy.made(at(0));
-        assert!(policy.is_due(at(0), true));
-        assert!(!policy.is_due(at(9), false));
-        assert!(policy.is_due(at(10), false));
-        policy.made(at(10));
-        assert!(!policy.is_due(at(19), false));
+        assert!(policy.is_due(at(0), Occasion::Clicks));
+        assert!(!policy.is_due(at(499), Occasion::Company));
+        assert!(policy.is_due(at(500), Occasion::Company));
+        assert!(!policy.is_due(at(9_999), Occasion::Rest));
+        assert!(policy.is_due(at(10_000), Occasion::Rest));
+        policy.made(at(10_000));
+        assert!(!policy.is_due(at(19_999), Occasion::Rest));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::time::Instant;
 
 use super::handle::{Journal, Progress};
-use super::marks::{Backoff, MarkPolicy};
+use super::marks::{Backoff, MarkPolicy, Occasion};
 use super::rehome::Copy;
 use super::segment::Segment;
 use super::writer::Writer;
@@ -28,6 +28,11 @@ impl Journal {
 
     /// As [`Journal::sync`], at an instant that is passed in.
     pub(crate) fn round(&self, now: Instant) -> io::Result<()> {
+        self.round_beside(now, false)
+    }
+
+    /// As [`Journal::round`]; `company`: whether another journal of the node has taken clicks.
+    pub(crate) fn round_beside(&self, now: Instant, company: bool) -> io::Result<()> {
         let mut rounds = self.inner.rounds.lock().unwrap_or_else(PoisonError::into_inner);
         if !rounds.backoff.is_due(now) {
             return Err(io::Error::other("the last sync failed, and it is too early to try again"));
@@ -47,7 +52,8 @@ impl Journal {
         rounds.backoff.succeeded();
         let mut writer = self.writer();
         writer.sync_failing_since = None;
-        if !writer.sealed && rounds.marks.is_due(now, clicks_synced) {
+        let occasion = if clicks_synced { Occasion::Clicks } else { Occasion::silent(company) };
+        if !writer.sealed && rounds.marks.is_due(now, occasion) {
             rounds.marks.made(now);
             if let Err(error) = writer.mark(self.inner.clock.now(), false, &self.inner.budget) {
                 tracing::warn!(%error, journal = %self.id(), "the journal has no room for a mark");
@@ -93,11 +99,17 @@ impl Journal {
         self.inner.progress.send_if_modified(|seen| std::mem::replace(seen, progress) != progress);
     }
 
-    /// Whether a sync round has something to do.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
+    /// Whether clicks were taken that no round has synced yet.
+    pub(crate) fn has_fresh_clicks(&self) -> bool {
+        let writer = self.writer();
+        writer.clicks > writer.clicks_synced
+    }
+
+    /// Whether a sync round has something to do; `company` as for [`Journal::round_beside`].
+    pub(crate) fn is_due(&self, now: Instant, company: bool) -> bool {
         let Ok(rounds) = self.inner.rounds.try_lock() else { return false };
         let writer = self.writer();
         let is_dirty = writer.segments.iter().any(Segment::is_dirty);
-        is_dirty || (!writer.sealed && rounds.marks.is_due(now, false))
+        is_dirty || (!writer.sealed && rounds.marks.is_due(now, Occasion::silent(company)))
     }
 }

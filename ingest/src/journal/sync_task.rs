@@ -37,11 +37,12 @@ impl SyncTask {
         let now = Instant::now();
         let budget = Arc::clone(&self.budget);
         let mut rounds = vec![tokio::task::spawn_blocking(move || budget.tend(now))];
-        for journal in self.journals.iter().filter(|journal| journal.is_due(now)) {
+        let company = self.journals.iter().any(Journal::has_fresh_clicks);
+        for journal in self.journals.iter().filter(|journal| journal.is_due(now, company)) {
             let journal = journal.clone();
             rounds.push(tokio::task::spawn_blocking(move || {
                 // The journal has logged and counted its error.
-                let _ = journal.round(now);
+                let _ = journal.round_beside(now, company);
             }));
         }
         for ended in join_all(rounds).await {

@@ -76,7 +76,7 @@ fn page(title: &str, refreshed: bool, body: &str) -> String {
 pub(super) fn login(message: Option<&str>) -> String {
     let message = message.map(|message| format!(r#"<p class="warn">{}</p>"#, escape(message))).unwrap_or_default();
     let body = format!(
-        r#"<main class="narrow"><h1>Highwater</h1>{message}<form method="post" action="/login"><label>Token <input type="password" name="token" autocomplete="current-password" required autofocus></label><button>Log in</button></form></main>"#
+        r#"<main class="narrow"><h1>Highwater</h1>{message}<form method="post" action="/login"><label>Token <input type="password" name="token" autocomplete="current-password" required autofocus></label><button>Log in</button></form><p>A token is made with <code>highwater token add</code>; the first is in the file <code>admin.token</code> of the data folder.</p></main>"#
     );
     page("Highwater: log in", false, &body)
 }

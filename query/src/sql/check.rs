@@ -47,7 +47,11 @@ pub(crate) fn check(text: &str) -> Result<Checked, QueryError> {
     };
     let needs = match &statement {
         Statement::Statement(inner) if matches!(**inner, ast::Statement::Query(_)) => weigh(inner).map_err(refused)?,
-        _ => return Err(refused("only SELECT is answered here".to_owned())),
+        _ => {
+            return Err(refused(
+                "only SELECT is answered here; docs/tables.md shows the tables and their columns".to_owned(),
+            ));
+        }
     };
     Ok(Checked { statement, tables: needs.tables, longer_texts: needs.longer_texts })
 }

@@ -36,6 +36,19 @@ impl fmt::Debug for Token {
     }
 }
 
+/// What the store knows of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenInfo {
+    /// Names it in lists: the beginning of its hash, from which the token can't be found.
+    pub id: String,
+    /// Whose it is; none: an operator's.
+    pub workspace: Option<String>,
+    /// What it may do.
+    pub scope: Scope,
+    /// When it was made.
+    pub created_at: UtcMicros,
+}
+
 impl LinkStore {
     /// Adds a workspace.
     ///
@@ -111,6 +124,43 @@ impl LinkStore {
         Ok(token)
     }
 
+    /// All tokens, by when they were made.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] when the database fails.
+    pub async fn tokens(&self) -> Result<Vec<TokenInfo>, LinkError> {
+        const SQL: &str = "SELECT lower(hex(substr(sha256, 1, 8))) AS id, workspace, scope, created_at FROM tokens \
+                           ORDER BY created_at, id";
+        const DOING: &str = "listing tokens";
+        let rows = sqlx::query(SQL).fetch_all(&self.pools.reads).await.doing(DOING)?;
+        let info = |row: &Row| {
+            let Principal { workspace, scope } = principal(row)?;
+            Ok(TokenInfo {
+                id: row.try_get("id")?,
+                workspace,
+                scope,
+                created_at: UtcMicros(row.try_get("created_at")?),
+            })
+        };
+        rows.iter().map(info).collect::<Result<_, sqlx::Error>>().doing(DOING)
+    }
+
+    /// Takes a token back: from now on nobody comes with it. Returns whether there was one with this id.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] when the database fails.
+    pub async fn revoke_token(&self, id: &str) -> Result<bool, LinkError> {
+        const DOING: &str = "revoking a token";
+        let mut tx = self.pools.write().await.doing(DOING)?;
+        let deleted = sqlx::query("DELETE FROM tokens WHERE lower(hex(substr(sha256, 1, 8))) = $1")
+            .bind(id)
+            .execute(&mut *tx)
+            .await
+            .doing(DOING)?;
+        tx.commit().await.doing(DOING)?;
+        Ok(deleted.rows_affected() > 0)
+    }
+
     /// Who comes with this token; `None` when it is none of ours.
     ///
     /// It is looked up by its hash, so the time this takes says nothing about how much of a guess was right.
@@ -166,6 +216,21 @@ mod tests {
             |workspace: Option<&str>, scope| Some(Principal { workspace: workspace.map(Into::into), scope });
         assert_eq!(other.authenticate(write.reveal()).await.unwrap(), principal(Some("acme"), Scope::Write));
         assert_eq!(other.authenticate(operator.reveal()).await.unwrap(), principal(None, Scope::Admin));
+    }
+
+    #[tokio::test]
+    async fn a_token_taken_back_is_nobodys_and_others_stay() {
+        let (_dir, store) = store().await;
+        let kept = store.add_operator_token(NOW).await.unwrap();
+        let token = store.add_token("default", Scope::Read, UtcMicros(NOW.0 + 1)).await.unwrap();
+        let listed = store.tokens().await.unwrap();
+        let of: Vec<_> = listed.iter().map(|info| (info.workspace.as_deref(), info.scope, info.created_at)).collect();
+        assert_eq!(of, [(None, Scope::Admin, NOW), (Some("default"), Scope::Read, UtcMicros(NOW.0 + 1))]);
+        assert!(!store.revoke_token("0123456789abcdef").await.unwrap() && !store.revoke_token("").await.unwrap());
+        assert!(store.revoke_token(&listed[1].id).await.unwrap());
+        assert_eq!(store.authenticate(token.reveal()).await.unwrap(), None);
+        assert!(store.authenticate(kept.reveal()).await.unwrap().is_some());
+        assert_eq!(store.tokens().await.unwrap(), listed[..1]);
     }
 
     #[tokio::test]

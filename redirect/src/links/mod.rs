@@ -41,7 +41,7 @@ use tokio::sync::broadcast;
 
 use error::Doing;
 
-pub use access::Token;
+pub use access::{Token, TokenInfo};
 pub use change::{Change, Edit};
 pub use create::NewLink;
 pub use domains::{Domains, DomainsError, short_url};

@@ -18,7 +18,7 @@ pub(super) fn deleted() -> Bytes {
 
 /// The page of an unknown code.
 pub(super) fn missing() -> Bytes {
-    page("There is no such link", "<p>Check the address: upper and lower case matter.</p>")
+    page("There is no such link", "<p>Check the address: upper and lower case matter, and the host name does too.</p>")
 }
 
 fn page(title: &str, body: &str) -> Bytes {

@@ -212,6 +212,27 @@ fn marks_follow_clicks_and_silence() {
 }
 
 #[test]
+fn a_silent_journal_marks_along_with_another_that_takes_clicks() {
+    let node = Node::new();
+    let (busy, silent) = (node.open(), node.journals.open_journal(JournalId::new(), UtcMicros(0), 0).unwrap());
+    let start = Instant::now();
+    let round = |millis, company| {
+        silent.round_beside(start + Duration::from_millis(millis), company).unwrap();
+        silent.stats().end
+    };
+    assert_eq!(round(0, false), 1, "the first mark");
+    assert_eq!(round(1, false), 1, "and the round that syncs it");
+    assert!(!busy.has_fresh_clicks());
+    click(&busy, b"a");
+    assert!(busy.has_fresh_clicks() && !silent.has_fresh_clicks());
+    assert!(!silent.is_due(start + Duration::from_millis(499), true));
+    assert!(silent.is_due(start + Duration::from_millis(500), true));
+    assert_eq!(round(500, true), 2);
+    busy.sync().unwrap();
+    assert!(!busy.has_fresh_clicks());
+}
+
+#[test]
 fn a_quiet_journal_begins_a_new_segment_after_an_hour() {
     let node = Node::new();
     let journal = node.open();
