@@ -5,11 +5,14 @@
 
 use std::sync::{Arc, LazyLock};
 
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
 
 use crate::class::UnknownWord;
 use crate::class::vocabulary;
 use crate::click::{self, timestamp};
+use crate::time::UtcMicros;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -77,15 +80,35 @@ fn count(name: &str) -> Field {
 }
 
 /// `arrivals`: the columns of `clicks` without `date`, and
-/// `provider` (whose edge the record is of; empty for none), `arrived_at`.
+/// `provider` (whose edge the record is of; empty for none), `arrived_at`, `corrects`.
 /// Column `source` says what a row will become: `edge` (the edge answered), `recovered` (an origin-class line;
-/// counted only if its event never comes), `origin` (a late event).
+/// counted only if its event never comes), `origin` (a late event). `corrects`: its request is a row of `clicks`
+/// already, which it knows better than; it waits for that row's file to be rewritten, and counts for nothing.
 static ARRIVALS: LazyLock<SchemaRef> = LazyLock::new(|| {
     let mut fields: Vec<Field> = click::DATA_SCHEMA.fields().iter().map(|f| f.as_ref().clone()).collect();
     fields.push(text("provider", false));
     fields.push(instant("arrived_at", false));
+    fields.push(Field::new("corrects", DataType::Boolean, false));
     Arc::new(Schema::new(fields))
 });
+
+/// Rows of `clicks` as rows of `arrivals`: with whose edge each is of, when they arrived, and whether they correct.
+///
+/// # Errors
+/// When `rows` don't have the columns of `clicks`, or there are not as many providers.
+pub fn arriving<'a>(
+    rows: &RecordBatch,
+    providers: impl IntoIterator<Item = &'a str>,
+    arrived_at: UtcMicros,
+    corrects: bool,
+) -> Result<RecordBatch, ArrowError> {
+    let count = rows.num_rows();
+    let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
+    columns.push(Arc::new(StringArray::from_iter_values(providers)));
+    columns.push(Arc::new(TimestampMicrosecondArray::from(vec![arrived_at.0; count]).with_timezone("UTC")));
+    columns.push(Arc::new(BooleanArray::from(vec![corrects; count])));
+    RecordBatch::try_new(Table::Arrivals.schema(), columns)
+}
 
 /// `rejects`: what could not be read. `origin` names a file or a journal; `number` is the line (from 1) or the
 /// journal's position; `bytes` its first 4 KiB.

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use ingest::journal::Journal;
 use ingest::ports::{JournalState, RegisteredJournal, Registry};
 use processor::lake::Lake;
+use processor::settle::waiting;
 use query::status::{EdgeLogsStatus, EdgeSource, JournalStatus, PartitionStatus, SamplingStatus, Status, StreamStatus};
 use query::{Freshness, StatusError, StatusSource};
 use redirect::links::LinkStore;
@@ -119,7 +120,7 @@ impl Sources {
         let sources = progress::sources(&self.lake).await.map_err(failed)?;
         Ok(EdgeLogsStatus {
             queued: 0,
-            waiting: arrivals.files().iter().map(|file| file.rows).sum(),
+            waiting: waiting(&arrivals).await.map_err(failed)?,
             mismatched: Vec::new(),
             sources: sources
                 .into_iter()

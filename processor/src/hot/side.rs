@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
-use schemas::tables::Table;
+use schemas::tables::{Table, arriving};
 use schemas::{ClickBuilder, ClickId, UtcMicros};
 
 use super::decode::{Clicked, Refused};
@@ -114,10 +114,7 @@ async fn write_refused(table: &mut TableHandle, unread: &[Unread<'_>]) -> Result
 fn arrivals_rows(late: &[&Clicked], now: UtcMicros) -> Result<RecordBatch, ArrowError> {
     let mut builder = ClickBuilder::new();
     late.iter().for_each(|one| builder.push(&one.click));
-    let mut columns = builder.finish()?.columns().to_vec();
-    columns.push(Arc::new(StringArray::from_iter_values(late.iter().map(|one| &*one.provider))));
-    columns.push(instants(late.iter().map(|_| now)));
-    RecordBatch::try_new(Table::Arrivals.schema(), columns)
+    arriving(&builder.finish()?, late.iter().map(|one| &*one.provider), now, false)
 }
 
 fn reject_rows(refused: &[&Refused], now: UtcMicros) -> Result<RecordBatch, ArrowError> {

@@ -9,12 +9,10 @@
 //! The transaction `file/<hash>` = chunks contained is in whichever commit brings the chunk, and expected to be as the
 //! look before showed it.
 
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use schemas::UtcMicros;
-use schemas::tables::Table;
+use schemas::tables::{Table, arriving};
 
 use super::error::Failure;
 use super::pipeline::Chunk;
@@ -145,9 +143,11 @@ impl Lander<'_> {
             return Ok(self.settler.desk.land(&chunk.rows, &chunk.arrivals, decision, &[txn], draft).await?);
         }
         self.recount = true;
+        let now = UtcMicros::now();
+        let providers = |rows: &RecordBatch| std::iter::repeat_n(self.origin.provider.as_str(), rows.num_rows());
         let arrivals = &mut self.settler.arrivals;
         let rows: Result<Vec<RecordBatch>, ArrowError> =
-            chunk.rows.iter().map(|rows| waiting_rows(rows, &self.origin.provider)).collect();
+            chunk.rows.iter().map(|rows| arriving(rows, providers(rows), now, false)).collect();
         let rows = rows.map_err(|source| SettleError::Rows { table: Table::Arrivals, source })?;
         let add = arrivals.write_spanning(&rows, Span::Day).await?;
         let expect = vec![(self.txn.clone(), arrivals.txn(&self.txn))];
@@ -252,13 +252,4 @@ async fn append_once(table: &mut TableHandle, rows: &RecordBatch, txn: &str, val
         }
     }
     Err(SettleError::Busy { tries: TRIES }.into())
-}
-
-/// Rows with the columns that `arrivals` has beyond those of `clicks`.
-fn waiting_rows(rows: &RecordBatch, provider: &str) -> Result<RecordBatch, ArrowError> {
-    let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
-    columns.push(Arc::new(StringArray::from(vec![provider; rows.num_rows()])));
-    let now = UtcMicros::now().0;
-    columns.push(Arc::new(TimestampMicrosecondArray::from(vec![now; rows.num_rows()]).with_timezone("UTC")));
-    RecordBatch::try_new(Table::Arrivals.schema(), columns)
 }

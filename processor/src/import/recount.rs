@@ -11,6 +11,7 @@ use schemas::{Source, UtcMicros};
 use super::summary::Added;
 use crate::lake::{LakeError, TableHandle};
 use crate::settle::ids::Spans;
+use crate::settle::waiting::corrects;
 
 /// Rows of one import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,8 +42,9 @@ pub(super) async fn held_of(
     let mut all: HashMap<String, Held> = HashMap::new();
     for table in [arrivals, clicks] {
         let waits = table.table() == Table::Arrivals;
+        let columns: &[&str] = if waits { &["import_id", "source", "corrects"] } else { &["import_id", "source"] };
         for file in table.files().iter().filter(|file| near(file.min_time, file.max_time)) {
-            for batch in table.read(file, &["import_id", "source"]).await? {
+            for batch in table.read(file, columns).await? {
                 count(&batch, imports, |id, source| {
                     if !all.contains_key(id) {
                         all.insert(id.to_owned(), Held::default());
@@ -66,7 +68,8 @@ fn count(batch: &RecordBatch, imports: &HashSet<&str>, mut found: impl FnMut(&st
     else {
         return;
     };
-    for row in (0..batch.num_rows()).filter(|row| ids.is_valid(*row)) {
+    // what only corrects waits for nothing
+    for row in (0..batch.num_rows()).filter(|row| ids.is_valid(*row) && !corrects(batch, *row)) {
         if imports.contains(ids.value(row)) {
             found(ids.value(row), sources.value(row).parse().ok());
         }

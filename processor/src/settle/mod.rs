@@ -37,6 +37,7 @@ mod sim;
 mod tests;
 pub mod union;
 mod upkeep;
+pub(crate) mod waiting;
 pub mod waits;
 
 pub use compact::CompactConfig;
@@ -44,4 +45,5 @@ pub use error::SettleError;
 pub use ids::IdIndex;
 pub use settler::{SettleConfig, Settled, Settler};
 pub use union::{Arrival, Decision, Fate, union};
+pub use waiting::waiting;
 pub use waits::{Kind, Waits};

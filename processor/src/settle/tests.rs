@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{AsArray as _, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::array::{AsArray as _, RecordBatch};
 use futures::StreamExt as _;
 use object_store::ObjectStore as _;
 use object_store::memory::InMemory;
-use schemas::tables::Table;
+use schemas::tables::{Table, arriving};
 use schemas::time::{DAY, HOUR, SECOND};
 use schemas::{ClickBuilder, Source, UtcMicros};
 use url::Url;
@@ -49,11 +49,8 @@ fn rows(records: &[(u128, i64, Source)]) -> RecordBatch {
 /// Puts records into `arrivals`, as an import or the hot path does.
 async fn arrive(lake: &Lake, records: &[(u128, i64, Source)]) {
     let mut arrivals = lake.table(Table::Arrivals).await.unwrap();
-    let rows = rows(records);
-    let mut columns = rows.columns().to_vec();
-    columns.push(Arc::new(StringArray::from(vec!["nginx"; records.len()])));
-    columns.push(Arc::new(TimestampMicrosecondArray::from(vec![TEN; records.len()]).with_timezone("UTC")));
-    let rows = RecordBatch::try_new(Table::Arrivals.schema(), columns).unwrap();
+    let providers = std::iter::repeat_n("nginx", records.len());
+    let rows = arriving(&rows(records), providers, UtcMicros(TEN), false).unwrap();
     let add = arrivals.write(&rows).await.unwrap();
     arrivals.commit(Change { add, ..Change::default() }).await.unwrap();
 }
