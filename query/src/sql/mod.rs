@@ -15,6 +15,7 @@ pub(crate) mod encode;
 pub(crate) mod functions;
 mod grow;
 mod out;
+mod pairs;
 mod run;
 mod weigh;
 

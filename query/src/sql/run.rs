@@ -13,6 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::check::check;
 use super::encode::{EncodeError, Encoder, Format};
 use super::out::{self, Limits, Out, SqlStream};
+use super::pairs;
 use crate::engine::Engine;
 use crate::error::QueryError;
 use crate::failure::classify;
@@ -99,8 +100,10 @@ async fn plan(job: Arc<Job>, not_before: Option<Instant>) -> Result<SendableReco
         let config = state.config().clone().with_batch_size(FEW_ROWS);
         *state.config_mut() = config;
     }
+    let mut longest = 1;
     for &table in &checked.tables {
         let snapshot = job.engine.tables.snapshot(table, not_before).await?;
+        longest = longest.max(snapshot.rows().unwrap_or(u64::MAX));
         let provider = job.engine.tables.provider(&snapshot, &job.principal);
         session.register_table(table.as_str(), provider).map_err(|error| classify(&error))?;
     }
@@ -113,6 +116,7 @@ async fn plan(job: Arc<Job>, not_before: Option<Instant>) -> Result<SendableReco
         .verify_plan(&plan)
         .map_err(|error| classify(&error))?;
     let physical = state.create_physical_plan(&plan).await.map_err(|error| classify(&error))?;
+    pairs::check(&physical, longest).map_err(QueryError::Statement)?;
     execute_stream(physical, session.task_ctx()).map_err(|error| classify(&error))
 }
 

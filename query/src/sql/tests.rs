@@ -125,12 +125,43 @@ async fn a_long_answer_that_fails_on_the_way_does_not_end_well() {
 
 #[tokio::test]
 async fn a_query_that_takes_too_long_is_stopped() {
-    let lake = lake(60_000);
+    let lake = lake(30_000);
     let mut config = lake.config();
     config.deadline = std::time::Duration::from_millis(300);
     let service = lake.service_with(config);
     let sql = "select count(*) from clicks a, clicks b where a.visitor * b.visitor = 7";
     assert!(matches!(ask(&service, sql).await, Err(QueryError::Deadline(_))));
+}
+
+#[tokio::test]
+async fn what_pairs_every_row_with_every_other_is_refused_when_it_is_too_much() {
+    let lake = lake(2_000);
+    let service = lake.service();
+    for sql in [
+        "select count(*) from clicks a, clicks b, clicks c",
+        "select count(*) from clicks a cross join clicks b cross join (select code from clicks) c",
+        "select count(*) from clicks a join (select x.visitor from clicks x, clicks y) b on a.visitor < b.visitor",
+    ] {
+        let answer = ask(&service, sql).await;
+        assert!(matches!(&answer, Err(QueryError::Statement(why)) if why.contains("pairs")), "{sql}: {answer:?}");
+    }
+    for (sql, n) in [
+        ("select count(*) as n from clicks a, clicks b", 4_000_000),
+        (
+            "select count(*) as n from clicks a, (select max(visitor) as v from clicks) b, (select count(*) from clicks) c",
+            2_000,
+        ),
+        (
+            "select count(*) as n from clicks a, (select code from clicks limit 3) b, (select code from clicks limit 2) c",
+            12_000,
+        ),
+        (
+            "select count(*) as n from clicks a join clicks b on a.click_id = b.click_id join clicks c on b.click_id = c.click_id",
+            2_000,
+        ),
+    ] {
+        assert_eq!(ask(&service, sql).await.unwrap(), format!(r#"[{{"n":{n}}}]"#), "{sql}");
+    }
 }
 
 #[tokio::test]
