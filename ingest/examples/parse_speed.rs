@@ -9,7 +9,7 @@ use std::fs::File;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use ingest::edge::{Arena, FileParser, LineReader, ReadLimits, Settings, sniff};
+use ingest::edge::{Arena, Contents, FileParser, LineReader, ReadLimits, Settings, sniff};
 use ingest::edge::{EdgeClass, Line};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn measure(path: &str) -> Result<(), Box<dyn Error>> {
-    let mut reader = LineReader::new(File::open(path)?, ReadLimits::default())?;
+    let mut reader = LineReader::new(Contents::of(File::open(path)?)?, ReadLimits::default())?;
     let head = reader.head()?.to_vec();
     let Some(sniffed) = sniff(&head, &Settings::default())? else {
         println!("{path}: empty");

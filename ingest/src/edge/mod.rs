@@ -3,10 +3,12 @@
 //! ```text
 //! raw bytes ──reader──► blocks of lines ──parser──► jobs ──any thread──► Line::{Header, Request, Ignored, Reject}
 //!   gzip, zstd, plain     (in order)      (in order)       format file → judge
+//!   Parquet, JSON that isn't lines
 //! ```
 //!
 //! * [`reader`], [`unpack`], [`block`]: decompression told by magic bytes, line limits, SHA-256 of the raw bytes;
 //!   `gzip`, `zstandard`: the packings, member by member
+//! * `framing`, `framed`, `scan`: JSON records that aren't lines, made into lines; [`contents`], `rows`: Parquet's rows, too
 //! * [`parser`]: a file's parser; hands out [`Job`]s that may be parsed in parallel
 //! * [`mod@format`], [`mod@sniff`]: the table of formats, and which of them a file is
 //! * [`nginx_json`], [`nginx_combined`], [`cloudfront_v1`], [`cloudfront_v2_json`], [`cloudfront_realtime`],
@@ -39,8 +41,11 @@ pub mod cloudfront;
 pub mod cloudfront_realtime;
 pub mod cloudfront_v1;
 pub mod cloudfront_v2_json;
+pub mod contents;
 pub mod fields;
 pub mod format;
+mod framed;
+mod framing;
 pub mod gcp_lb;
 mod gzip;
 pub mod identity;
@@ -52,6 +57,8 @@ pub mod nginx_json;
 pub mod parser;
 pub mod reader;
 pub mod request;
+mod rows;
+mod scan;
 pub mod sniff;
 pub mod target;
 #[cfg(test)]
@@ -61,6 +68,7 @@ mod zstandard;
 
 pub use arena::Arena;
 pub use block::Block;
+pub use contents::Contents;
 pub use format::{Format, Settings};
 pub use identity::{IdMode, Ids, Occurrences, fingerprint, made_key, well_formed_key};
 pub use parser::{FileParser, Job};

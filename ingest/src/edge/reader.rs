@@ -1,4 +1,5 @@
-//! The file as blocks of whole lines: unpacked, counted, hashed, bounded in every direction.
+//! The file as blocks of whole lines: unpacked, counted, hashed, bounded in every direction. Records that are no lines
+//! have been made into some ([`super::framing`]), so that a line's number is its record's.
 //!
 //! A line over the limit is skipped without being held. Packed data that ends in the middle keeps what came before;
 //! damaged data is an error, which [`LineReader::skim`] finds before any line is used. Where blocks end depends on the
@@ -9,7 +10,9 @@ use std::io::{self, Read};
 use bytes::Bytes;
 
 use super::block::{Block, Tail};
-use super::unpack::{Broken, Packing, Unpack};
+use super::contents::Contents;
+use super::framed::Framed;
+use super::unpack::{Broken, Packing};
 
 /// How much of a line over the limit is kept, to show what it was.
 pub const KEPT_OF_LONG_LINE: usize = 4 * 1024;
@@ -99,7 +102,7 @@ pub struct Ending {
     pub raw_bytes: u64,
     /// Unpacked bytes.
     pub bytes: u64,
-    /// Lines.
+    /// Lines, or records where these are no lines.
     pub lines: u64,
     /// How it is packed.
     pub packing: Packing,
@@ -110,7 +113,7 @@ pub struct Ending {
 /// Reads a file as blocks of lines.
 #[derive(Debug)]
 pub struct LineReader<R: Read> {
-    source: Unpack<R>,
+    source: Framed<R>,
     limits: ReadLimits,
     /// The beginning of the next block: a line whose end hasn't come yet.
     carry: Vec<u8>,
@@ -119,7 +122,8 @@ pub struct LineReader<R: Read> {
     ended: bool,
     truncated: bool,
     next_line: u64,
-    bytes: u64,
+    /// No block has been read yet.
+    first: bool,
     peeked: Option<Block>,
 }
 
@@ -132,14 +136,14 @@ impl<R: Read> LineReader<R> {
         let line = limits.line.max(1);
         let limits = ReadLimits { line, block: limits.block.max(line * 4), ..limits };
         Ok(Self {
-            source: Unpack::new(reader).map_err(ReadError::of)?,
+            source: Framed::new(reader).map_err(ReadError::of)?,
             limits,
             carry: Vec::new(),
             skipping: false,
             ended: false,
             truncated: false,
             next_line: 1,
-            bytes: 0,
+            first: true,
             peeked: None,
         })
     }
@@ -160,6 +164,7 @@ impl<R: Read> LineReader<R> {
     /// # Errors
     /// As [`LineReader::next_block`].
     pub fn skim(mut self) -> Result<([u8; 32], u64), ReadError> {
+        self.source.untouched();
         let mut buffer = vec![0; SKIMMED];
         while !self.ended {
             self.fill(&mut buffer, 0)?;
@@ -178,11 +183,6 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Raw bytes read so far, for a progress bar.
-    pub fn raw_bytes(&self) -> u64 {
-        self.source.raw_bytes()
-    }
-
     /// Reads what raw bytes are left, and says what is known of the file.
     ///
     /// # Errors
@@ -190,13 +190,13 @@ impl<R: Read> LineReader<R> {
     pub fn finish(self) -> io::Result<Ending> {
         let packing = self.source.packing();
         let truncated = if self.truncated { Some(TRUNCATED.to_owned()) } else { self.source.note().map(str::to_owned) };
+        let (bytes, lines) = (self.source.unpacked(), self.next_line - 1);
         let (sha256, raw_bytes) = self.source.finish()?;
-        let (bytes, lines) = (self.bytes, self.next_line - 1);
         Ok(Ending { sha256, raw_bytes, bytes, lines, packing, truncated })
     }
 
     fn read_block(&mut self) -> Result<Option<Block>, ReadError> {
-        let first = self.bytes == 0;
+        let first = std::mem::take(&mut self.first);
         while !self.ended {
             let mut buffer = std::mem::take(&mut self.carry);
             let held = buffer.len();
@@ -223,10 +223,9 @@ impl<R: Read> LineReader<R> {
         while filled < buffer.len() && !self.ended {
             let end = buffer.len().min(filled + STEP);
             match self.source.read(&mut buffer[filled..end]) {
-                Ok(0) => self.ended = true,
-                Ok(read) => {
+                Ok(None) => self.ended = true,
+                Ok(Some(read)) => {
                     filled += read;
-                    self.bytes += read as u64;
                     self.check_size()?;
                 }
                 Err(Broken::Truncated) => {
@@ -241,10 +240,11 @@ impl<R: Read> LineReader<R> {
 
     fn check_size(&mut self) -> Result<(), ReadError> {
         let ReadLimits { unpacked, ratio, .. } = self.limits;
-        if self.bytes > unpacked {
+        let bytes = self.source.unpacked();
+        if bytes > unpacked {
             return Err(ReadError::TooLarge { limit: unpacked });
         }
-        if self.bytes > RATIO_FROM && self.bytes / ratio.max(1) > self.source.raw_bytes() {
+        if bytes > RATIO_FROM && bytes / ratio.max(1) > self.source.raw_bytes() {
             return Err(ReadError::Ratio { limit: ratio });
         }
         Ok(())
@@ -275,6 +275,13 @@ impl<R: Read> LineReader<R> {
         let block = Block { bytes, first_line: self.next_line, tail, line_limit: self.limits.line };
         self.next_line += block.line_count();
         Some(block)
+    }
+}
+
+impl<R: Read> LineReader<Contents<R>> {
+    /// How much of the file has been read, in bytes, for a progress bar.
+    pub fn raw_bytes(&self) -> u64 {
+        self.source.inner().rows_read().unwrap_or_else(|| self.source.raw_bytes())
     }
 }
 

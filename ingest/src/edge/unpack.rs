@@ -154,6 +154,11 @@ impl<R: Read> Unpack<R> {
         self.source.get_ref().get_ref().1.bytes
     }
 
+    /// What the raw bytes are read from.
+    pub fn inner(&self) -> &R {
+        &self.source.get_ref().get_ref().1.inner
+    }
+
     /// At the end: what a person should know of bytes that were left out behind the packed data.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()

@@ -5,12 +5,15 @@
 //! parsed the file is unpacked once more, with all checks: a damaged one is found out before any of its lines lands.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use ingest::edge::{IdMode, LineReader, ReadError, ReadLimits};
+use bytes::Bytes;
+use ingest::edge::{Contents, IdMode, LineReader, ReadError, ReadLimits};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
 use sha2::{Digest, Sha256};
 
 use super::options::{Body, ImportOptions, UnknownCodes};
@@ -46,6 +49,31 @@ impl Read for Reader {
         let read = self.file.read_at(&mut buffer[..most], self.at)?;
         self.at += read as u64;
         Ok(read)
+    }
+}
+
+impl Length for Reader {
+    fn len(&self) -> u64 {
+        self.end
+    }
+}
+
+/// Where a file is read by its rows, which are anywhere in it.
+impl ChunkReader for Reader {
+    type T = BufReader<Self>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(BufReader::new(Self { file: Arc::clone(&self.file), at: start.min(self.end), end: self.end }))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        // looked at before anything is made room for: it may be the file that says how much
+        if start.checked_add(length as u64).is_none_or(|end| end > self.end) {
+            return Err(ParquetError::EOF(format!("{length} bytes at {start} of {}", self.end)));
+        }
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, start)?;
+        Ok(bytes.into())
     }
 }
 
@@ -97,7 +125,7 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<([u8; 32], u64)
 /// # Errors
 /// When it can't be read or unpacked, or is damaged.
 pub(crate) fn check(reader: Reader) -> Result<(), ReadError> {
-    LineReader::new(reader, ReadLimits::default())?.skim().map(drop)
+    LineReader::new(Contents::of(reader)?, ReadLimits::default())?.skim().map(drop)
 }
 
 /// The name of an import's transactions: `file/` and the content's hash in hex.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ingest::edge::{FileParser, Format, IdMode, Ids, LineReader, ReadLimits, Settings, sniff};
+use ingest::edge::{Contents, FileParser, Format, IdMode, Ids, LineReader, ReadLimits, Settings, sniff};
 use schemas::UtcMicros;
 
 use super::error::{Failure, ImportError};
@@ -22,7 +22,7 @@ const MOST_AHEAD: Duration = Duration::from_secs(24 * 3_600);
 
 /// A file whose format is known.
 pub(super) struct Opened {
-    pub(super) lines: LineReader<Reader>,
+    pub(super) lines: LineReader<Contents<Reader>>,
     pub(super) parser: FileParser,
     pub(super) ids: Ids,
 }
@@ -31,7 +31,8 @@ impl Run {
     /// Finds out what the file is; `None` when there is nothing in it.
     pub(super) fn open(&self, name: &str, hashed: &Hashed) -> Result<Option<Opened>, ImportError> {
         let unreadable = |source| ImportError::Unreadable { name: name.to_owned(), source };
-        let mut lines = LineReader::new(hashed.reader(), ReadLimits::default()).map_err(unreadable)?;
+        let contents = Contents::of(hashed.reader()).map_err(|e| unreadable(e.into()))?;
+        let mut lines = LineReader::new(contents, ReadLimits::default()).map_err(unreadable)?;
         let head = lines.head().map_err(unreadable)?;
         let settings = self.shared.config.logs.clone();
         let format = match self.options.format {

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{AsArray as _, BinaryArray, RecordBatch};
-use ingest::edge::{Arena, Ending, FileParser, Job, LineReader, Occurrences, made_key};
+use ingest::edge::{Arena, Contents, Ending, FileParser, Job, LineReader, Occurrences, made_key};
 use schemas::ClickId;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -102,7 +102,7 @@ impl<T> std::fmt::Debug for Step<T> {
 impl Chunks {
     /// Starts the threads. `made_ids` names the provider whose ids are made from lines rather than read from them.
     pub(super) fn start(
-        lines: LineReader<Reader>,
+        lines: LineReader<Contents<Reader>>,
         parser: FileParser,
         workers: Vec<Worker>,
         made_ids: Option<&'static str>,
@@ -205,7 +205,7 @@ impl Chunks {
 
 /// The reader's thread.
 fn read_all(
-    mut lines: LineReader<Reader>,
+    mut lines: LineReader<Contents<Reader>>,
     mut parser: FileParser,
     mut cutter: Cutter,
     free: &Receiver<()>,

@@ -1,5 +1,6 @@
 //! Imports into tables in memory: repeated, resumed, beside a settler and another import, broken, refused.
 
+mod contents;
 mod union;
 
 use std::io::Write as _;

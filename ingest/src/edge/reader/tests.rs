@@ -25,7 +25,8 @@ impl Read for Pieces<'_> {
     }
 }
 
-type Seen = Vec<(u64, Vec<u8>, Option<Reject>)>;
+type SeenLine = (u64, Vec<u8>, Option<Reject>);
+type Seen = Vec<SeenLine>;
 
 fn read(reader: impl Read, limits: ReadLimits) -> (Seen, Vec<u64>, Ending) {
     let mut reader = LineReader::new(reader, limits).unwrap();
@@ -238,6 +239,44 @@ fn limits_on_what_comes_out_are_errors() {
     let limits = ReadLimits { unpacked: 1_000_000, ..limits };
     assert_eq!(next(limits).as_deref(), Some("unpacks to more than 1000000 bytes, the limit"));
     assert_eq!(next(ReadLimits { ratio: 1_000_000, ..ReadLimits::default() }), None);
+}
+
+#[test]
+fn records_that_are_no_lines_are_numbered_and_bounded_as_lines_are() {
+    let record = |number: usize| format!("{{\"n\":{number},\"x\":\"}}{{\"}}");
+    let long = format!("{{\"long\":\"{}\"}}", "x".repeat(200));
+    let records: Vec<String> =
+        (0..400).map(|number| if number == 70 { long.clone() } else { record(number) }).collect();
+    let expected: Vec<(u64, Option<Vec<u8>>)> =
+        (1..).zip(&records).map(|(number, line)| (number, (*line != long).then(|| line.as_bytes().to_vec()))).collect();
+    let limits = ReadLimits { line: 100, block: 500, ..ReadLimits::default() };
+    for file in [
+        records.concat(),
+        format!("\u{feff}[{}]", records.join(" ,\r\n")),
+        format!("{{\"records\":[{}],\"count\":400}}\n", records.join(",")),
+        records.join("\n"),
+    ] {
+        for packed in [file.clone().into_bytes(), gzip(file.as_bytes()), zstd(file.as_bytes())] {
+            let (seen, blocks, ending) = read(&*packed, limits);
+            let short = |(number, line, fault): SeenLine| (number, fault.is_none().then_some(line));
+            assert_eq!(seen.into_iter().map(short).collect::<Vec<_>>(), expected);
+            assert_eq!((ending.lines, ending.bytes), (400, file.len() as u64));
+            let sizes = vec![1, 7, 100];
+            assert_eq!(read(Pieces { bytes: &packed, sizes, next: 0 }, limits).1, blocks, "blocks are the same");
+        }
+    }
+}
+
+#[test]
+fn a_record_that_packed_data_ends_in_is_cut_short() {
+    let file: String =
+        (0..3_000).map(|number| format!("{{\"n\":\"{:x?}\"}}", Sha256::digest([number as u8]))).collect();
+    let packed = gzip(file.as_bytes());
+    let (seen, _, ending) = read(&packed[..packed.len() / 2], ReadLimits::default());
+    assert!(ending.truncated.is_some() && seen.len() > 10);
+    let (last, whole) = seen.split_last().unwrap();
+    assert!(last.2 == Some(Reject::CUT_SHORT) || last.1.ends_with(b"}"), "{last:?}");
+    assert!(whole.iter().all(|(_, line, fault)| fault.is_none() && line.ends_with(b"\"}")));
 }
 
 #[test]
