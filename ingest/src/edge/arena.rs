@@ -76,6 +76,55 @@ impl Arena {
         })
     }
 
+    /// As [`Arena::backslash`], and `\n`, `\r`, `\t` too.
+    pub fn c_string<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
+        self.unescape(bytes, b'\\', |rest| match rest {
+            [b'x' | b'X', high, low, ..] => Some((hex_pair(&[*high, *low])?, 3)),
+            [byte @ (b'"' | b'\\'), ..] => Some((*byte, 1)),
+            [b'n', ..] => Some((b'\n', 1)),
+            [b'r', ..] => Some((b'\r', 1)),
+            [b't', ..] => Some((b'\t', 1)),
+            _ => None,
+        })
+    }
+
+    /// nginx's escapes removed, for text and for JSON, which can't be taken for one another: `\xHH`, and `\"`, `\\`,
+    /// `\/`, `\b`, `\f`, `\n`, `\r`, `\t`, `\u00HH`.
+    pub fn nginx<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
+        self.unescape(bytes, b'\\', |rest| match rest {
+            [b'x', high, low, ..] => Some((hex_pair(&[*high, *low])?, 3)),
+            [b'u', b'0', b'0', high, low, ..] => Some((hex_pair(&[*high, *low])?, 5)),
+            [letter, ..] => {
+                let byte = match letter {
+                    b'"' | b'\\' | b'/' => *letter,
+                    b'b' => 8,
+                    b'f' => 12,
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    _ => return None,
+                };
+                Some((byte, 1))
+            }
+            [] => None,
+        })
+    }
+
+    /// HAProxy's escapes removed: `#HH`.
+    pub fn hash<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
+        self.unescape(bytes, b'#', |rest| Some((hex_pair(rest.get(..2)?)?, 2)))
+    }
+
+    /// Form encoding removed: `%HH`, and `+` for a blank.
+    pub fn form<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
+        if memchr::memchr(b'+', bytes).is_none() {
+            return self.percent(bytes);
+        }
+        let copy = self.0.alloc_slice_copy(bytes);
+        copy.iter_mut().filter(|byte| **byte == b'+').for_each(|byte| *byte = b' ');
+        self.percent(copy)
+    }
+
     /// Replaces each `mark` by the byte that `decode` makes of what follows it, skipping as much of that as it says.
     fn unescape<'a>(&'a self, bytes: &'a [u8], mark: u8, decode: impl Fn(&[u8]) -> Option<(u8, usize)>) -> &'a [u8] {
         let Some(first) = memchr::memchr(mark, bytes) else { return bytes };
@@ -156,6 +205,19 @@ mod tests {
         assert_eq!(arena.display(&-17), "-17");
         assert_eq!(arena.display(&format_args!("{:.6}", 1_773_480_413.5)), "1773480413.500000");
         assert_eq!(arena.display(&"x".repeat(65)), "x".repeat(65));
+    }
+
+    #[test]
+    fn other_writers_escapes_go() {
+        let arena = Arena::new();
+        assert_eq!(arena.text(arena.c_string(br#"a\tb\n\r\"\\ \xE5\xA5\xBD \q"#)), "a\tb\n\r\"\\ 好 \\q");
+        assert_eq!(
+            arena.text(arena.nginx(br#"\x22a\" \\ \/ \u0001\b\f\n\r\t \q \u1"#)),
+            "\"a\" \\ / \u{1}\u{8}\u{c}\n\r\t \\q \\u1"
+        );
+        assert_eq!(arena.text(arena.hash(b"odd #22agent#22 #7B1#7D #E5#A5#BD #zz #")), "odd \"agent\" {1} 好 #zz #");
+        assert_eq!(arena.text(arena.form(b"Mozilla%2F5.0+%28a%2Bb%29")), "Mozilla/5.0 (a+b)");
+        assert_eq!(arena.text(arena.form(b"a%20b")), "a b");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Instants as logs write them. One outside [`EARLIEST`] and [`LATEST`] is none: no edge log is older than the web or
 //! from another century, and a row of such a time would stay in the lake for good.
 
-use chrono::{Datelike, NaiveDate};
+use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, TimeZone};
+use chrono_tz::Tz;
 use schemas::UtcMicros;
 use schemas::time::{DAY, HOUR, SECOND};
 
@@ -84,12 +85,49 @@ pub fn rfc3339(text: &[u8]) -> Option<UtcMicros> {
 
 /// The common log format's: `14/Mar/2026:09:26:53 +0000`.
 pub fn common_log(text: &[u8]) -> Option<UtcMicros> {
-    if text.len() != 26 || text[2] != b'/' || text[6] != b'/' || text[11] != b':' || text[20] != b' ' {
+    let (date, zone) = text.split_at_checked(20)?;
+    sane(clf_date(date)? - offset(zone.strip_prefix(b" ").filter(|zone| zone.len() == 5)?)?)
+}
+
+/// `14/Mar/2026:09:26:53` as microseconds since 1970 on the clock that showed it.
+fn clf_date(text: &[u8]) -> Option<i64> {
+    if text.len() != 20 || text[2] != b'/' || text[6] != b'/' || text[11] != b':' {
         return None;
     }
     let month = MONTHS.iter().position(|name| name.eq_ignore_ascii_case(&text[3..6]))? as u32 + 1;
     let date = NaiveDate::from_ymd_opt(number(&text[7..11])? as i32, month, number(&text[..2])?)?;
-    sane(days(date) * DAY + time_of_day(&text[12..20])? - offset(&text[21..])?)
+    Some(days(date) * DAY + time_of_day(&text[12..20])?)
+}
+
+/// A date and time of day without a zone, taken for UTC: `2026/03/14 09:26:53.123`, with or without a fraction.
+pub fn wall(text: &[u8]) -> Option<UtcMicros> {
+    let (date, time) = (text.get(..10)?, text.get(11..19)?);
+    let date = [&date[..4], b"-", &date[5..7], b"-", &date[8..]].concat();
+    let fraction = match text.get(19..)? {
+        [] => 0,
+        [b'.', digits @ ..] => micros(digits)?,
+        _ => return None,
+    };
+    let separated = text[4] == b'/' && text[7] == b'/' && text[10] == b' ';
+    sane(separated.then_some(day(&date)? + time_of_day(time)? + fraction)?)
+}
+
+/// The common log format's date with milliseconds and no zone, as the clock of a place showed it:
+/// `14/Mar/2026:09:26:53.123`.
+pub fn local(text: &[u8]) -> Option<NaiveDateTime> {
+    let (whole, fraction) = match text.get(20..)? {
+        [] => (text, 0),
+        [b'.', digits @ ..] => (&text[..20], micros(digits)?),
+        _ => return None,
+    };
+    let micros = clf_date(whole)? + fraction;
+    DateTime::from_timestamp_micros(micros).map(|instant| instant.naive_utc())
+}
+
+/// When the clocks of `zone` showed `local`. Where they showed it twice, as summer time ended, the first time; `None`
+/// where they never did.
+pub fn in_zone(local: NaiveDateTime, zone: Tz) -> Option<UtcMicros> {
+    sane(zone.from_local_datetime(&local).earliest()?.timestamp_micros())
 }
 
 /// Any instant with a zone, or since 1970, that `text` can be.
@@ -205,6 +243,29 @@ mod tests {
         }
         for text in ["-1773480413", "1773480413.1x", "1773480413,1", "1.773480413e9", "177348041a"] {
             assert_eq!(shown(epoch(text.as_bytes())), "none", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wall_clock_is_taken_for_utc() {
+        assert_eq!(shown(wall(b"2026/03/14 09:26:53")), "2026-03-14T09:26:53Z");
+        assert_eq!(shown(wall(b"2026/03/14 09:26:53.123456789")), "2026-03-14T09:26:53.123456Z");
+        for text in ["2026-03-14 09:26:53", "2026/03/14T09:26:53", "2026/02/30 09:26:53", "2026/03/14", ""] {
+            assert_eq!(shown(wall(text.as_bytes())), "none", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_local_clock_needs_a_zone() {
+        let at = |text: &str, zone: Tz| shown(local(text.as_bytes()).and_then(|local| in_zone(local, zone)));
+        assert_eq!(at("14/Mar/2026:09:26:53.123", Tz::UTC), "2026-03-14T09:26:53.123Z");
+        assert_eq!(at("14/Mar/2026:10:26:53", Tz::Europe__Berlin), "2026-03-14T09:26:53Z");
+        assert_eq!(at("14/Jul/2026:11:26:53", Tz::Europe__Berlin), "2026-07-14T09:26:53Z");
+        // summer time ends: half past two comes twice; and begins: it never comes
+        assert_eq!(at("25/Oct/2026:02:30:00", Tz::Europe__Berlin), "2026-10-25T00:30:00Z");
+        assert_eq!(at("29/Mar/2026:02:30:00", Tz::Europe__Berlin), "none");
+        for text in ["14/Mar/2026", "14/Mar/2026:09:26:53,1", "14/Mar/2026:09:26:53.x", "32/Mar/2026:09:26:53"] {
+            assert_eq!(at(text, Tz::UTC), "none", "{text}");
         }
     }
 

@@ -44,7 +44,7 @@ pub struct Settings {
     pub edge_functions: bool,
     /// `cloudfront_realtime.fields`: the field list of the real-time log configuration, in its order.
     pub cloudfront_realtime: Vec<String>,
-    /// `nginx.log_format`: the text of the directive, without its name and `escape=`; empty: the formats known here.
+    /// `nginx.log_format`: the text of the directive, whole or in part; empty: the formats known here.
     pub nginx_log_format: String,
     /// `fastly.fields`: our name of a field to the key that the log has for it.
     pub fastly: BTreeMap<String, String>,
@@ -156,6 +156,10 @@ formats! {
     NginxJson = "nginx-json", of "nginx", in nginx_json;
     /// nginx, the combined format with cache status and request id behind it.
     NginxCombined = "nginx-combined", of "nginx", in nginx_combined;
+    /// nginx with the `log_format` that is configured.
+    NginxLogFormat = "nginx-log-format", of "nginx", in nginx_log_format;
+    /// Fastly real-time log streaming, a JSON object a line.
+    Fastly = "fastly", of "fastly", in fastly;
     /// CloudFront standard logs as W3C tables, legacy or version 2: columns named by `#Fields`.
     CloudFrontV1 = "cloudfront-v1" | "cloudfront" | "cloudfront-v2", of "cloudfront", in cloudfront_v1;
     /// CloudFront standard logs, version 2: a JSON object a record, or Parquet.

@@ -32,8 +32,8 @@ pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8], arena: &'a Arena) -> Result
 /// What is wrong, and where.
 pub fn parse_seed<'a, S: DeserializeSeed<'a>>(line: &'a [u8], arena: &'a Arena, seed: S) -> Result<S::Value, String> {
     let start = match line.first() {
-        Some(b'<') => memchr::memmem::find(line, b": {").map_or(0, |colon| colon + 2),
-        _ => 0,
+        Some(b'{') => 0,
+        _ => memchr::memmem::find(line, b": {").map_or(0, |colon| colon + 2),
     };
     let text = arena.text(&line[start..]).trim_ascii_start();
     // A list would do for a struct, too.
@@ -175,6 +175,8 @@ mod tests {
             (r#"{"v":{"a":[1]}}"#, ""),
             (r#"{"w":1}"#, ""),
             (r#"<190>Mar 14 09:26:53 web nginx: {"v":"x"}"#, "x"),
+            (r#"Mar 14 09:26:53 web nginx: {"v":"x: {"}"#, "x: {"),
+            (r#" {"v":"x"}"#, "x"),
         ] {
             let one: One<'_> = object(json.as_bytes(), &arena).unwrap();
             assert_eq!(one.v.text(&arena), text, "{json}");

@@ -14,9 +14,11 @@
 //! * [`nginx_json`], [`nginx_combined`], [`cloudfront_v1`], [`cloudfront_v2_json`], [`cloudfront_realtime`],
 //!   [`mod@cloudflare`], [`gcp_lb`], [`azure_front_door`]: one file a format, with [`nginx`] and [`cloudfront`] for what
 //!   several formats of a provider share
+//! * [`fastly`], [`nginx_log_format`] with [`nginx_directive`]: formats that are configured, as [`field_names`] checks
 //! * [`judge`]: from what a log says to what it means, the same for every format
 //! * [`identity`]: request ids, trusted or not (design §4.1)
-//! * [`arena`], [`address`], [`clock`], [`json`], [`fields`], [`target`]: small pure readers of values
+//! * [`arena`], [`address`], [`clock`], [`json`], [`fields`], [`keyed`], [`target`], `combined`: small pure readers of
+//!   values
 //!
 //! # Adding a format
 //! One file and one line: write `edge/<name>.rs` with `recognise` and `layout` as [`mod@format`] says, and add it to the
@@ -41,7 +43,10 @@ pub mod cloudfront;
 pub mod cloudfront_realtime;
 pub mod cloudfront_v1;
 pub mod cloudfront_v2_json;
+mod combined;
 pub mod contents;
+pub mod fastly;
+pub mod field_names;
 pub mod fields;
 pub mod format;
 mod framed;
@@ -51,9 +56,12 @@ mod gzip;
 pub mod identity;
 pub mod json;
 pub mod judge;
+pub mod keyed;
 pub mod nginx;
 pub mod nginx_combined;
+pub mod nginx_directive;
 pub mod nginx_json;
+pub mod nginx_log_format;
 pub mod parser;
 pub mod reader;
 pub mod request;

@@ -8,34 +8,16 @@
 //! stands behind the agent is told by the file's first lines, so that plain combined logs, and those with more
 //! columns, can be read too; columns that aren't known are left alone.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use schemas::UtcMicros;
-
-use super::address::address;
 use super::arena::Arena;
-use super::clock;
+use super::combined::{Kind, Parts, Survey, parts, tail};
 use super::format::{Fit, Layout, Sample, Settings};
 use super::identity::well_formed_key;
 use super::judge::{Entry, Found};
-use super::nginx;
 use super::request::{EdgeClass, EdgeRequest, Reject};
 use super::target::{self, Verb};
-
-/// Columns looked at behind the agent.
-const TAIL: usize = 12;
-
-/// A line taken apart, values still escaped.
-struct Parts<'a> {
-    address: Option<IpAddr>,
-    time: UtcMicros,
-    request: &'a [u8],
-    status: u16,
-    referrer: &'a [u8],
-    agent: &'a [u8],
-    tail: &'a [u8],
-}
+use super::{nginx, nginx_log_format};
 
 /// Where the columns behind the agent are.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -45,20 +27,27 @@ struct NginxCombined {
 }
 
 /// How many of the first lines are combined.
-pub fn recognise(sample: &Sample<'_>, _settings: &Settings) -> Fit {
+pub fn recognise(sample: &Sample<'_>, settings: &Settings) -> Fit {
     let of = sample.lines.len();
-    let lines = || sample.lines.iter().filter_map(|line| parts(line).ok());
-    let matched = lines().count();
-    let whole_urls = lines().filter(|parts| memchr::memmem::find(parts.request, b" http").is_some()).count();
+    let survey = Survey::of(sample);
+    let (matched, whole_urls) = (survey.lines, survey.whole_urls);
     if matched == 0 {
         let why = "no line is like `address - user [time] \"request\" status bytes \"referrer\" \"agent\"`";
         return Fit { matched, of, why: why.to_owned() };
     }
-    if whole_urls * 2 > matched {
-        let why = format!("like nginx's combined format, but {whole_urls} of {matched} request lines hold a whole URL");
+    if survey.is_varnish() {
+        let why = match whole_urls * 2 > matched {
+            true => {
+                format!("like nginx's combined format, but {whole_urls} of {matched} request lines hold a whole URL")
+            }
+            false => "like nginx's combined format, but with Varnish's words behind the agent".to_owned(),
+        };
         return Fit { matched: 0, of, why };
     }
-    let NginxCombined { cache, id } = columns(sample);
+    if let Some(fit) = nginx_log_format::takes(sample, settings) {
+        return fit;
+    }
+    let NginxCombined { cache, id } = columns(&survey);
     let behind = match (cache, id) {
         (Some(_), Some(_)) => "cache status and request id behind the agent",
         (Some(_), None) => "a cache status, but no request id, behind the agent",
@@ -71,34 +60,17 @@ pub fn recognise(sample: &Sample<'_>, _settings: &Settings) -> Fit {
 
 /// The columns behind the agent follow from the first lines.
 pub fn layout(sample: &Sample<'_>, _settings: &Settings) -> Arc<dyn Layout> {
-    Arc::new(columns(sample))
+    Arc::new(columns(&Survey::of(sample)))
 }
 
-fn columns(sample: &Sample<'_>) -> NginxCombined {
-    let (mut lines, mut words) = (0, 0);
-    let (mut caches, mut ids, mut hyphens) = ([0; TAIL], [0; TAIL], [0; TAIL]);
-    for parts in sample.lines.iter().filter_map(|line| parts(line).ok()) {
-        lines += 1;
-        let mut count = 0;
-        for (place, word) in tail(parts.tail).take(TAIL).enumerate() {
-            let is_cache = nginx::CACHE_TOKENS.iter().any(|token| token.as_bytes() == word);
-            caches[place] += usize::from(is_cache);
-            ids[place] += usize::from(nginx::is_request_id(word));
-            hyphens[place] += usize::from(word == b"-");
-            count += 1;
-        }
-        // A quoted column can be neither.
-        words += usize::from(count >= 2 && !parts.tail.contains(&b'"'));
-    }
-    let most =
-        |counts: [usize; TAIL]| (0..TAIL).rev().max_by_key(|place| counts[*place]).filter(|place| counts[*place] > 0);
-    let id = most(ids);
-    let before = |place: usize| place.checked_sub(1).filter(|place| hyphens[*place] > 0);
-    let cache = most(caches).or(id.and_then(before));
+fn columns(survey: &Survey) -> NginxCombined {
+    let id = survey.most(Kind::RequestId);
+    let before = |place: usize| place.checked_sub(1).filter(|place| survey.count(Kind::Hyphen, *place) > 0);
+    let cache = survey.most(Kind::NginxCache).or(id.and_then(before));
     match (cache, id) {
         // Nothing to go by in the values, but two columns are there, or no line at all: as documented.
-        (None, None) if words * 2 >= lines => NginxCombined { cache: Some(0), id: Some(1) },
-        (Some(cache), None) if words * 2 >= lines && hyphens[cache + 1..].iter().any(|count| *count > 0) => {
+        (None, None) if survey.mostly_two_words() => NginxCombined { cache: Some(0), id: Some(1) },
+        (Some(cache), None) if survey.mostly_two_words() && survey.any_after(Kind::Hyphen, cache) => {
             NginxCombined { cache: Some(cache), id: Some(cache + 1) }
         }
         (cache, id) => NginxCombined { cache, id },
@@ -150,62 +122,6 @@ impl NginxCombined {
         debug_assert!(verb != Verb::Unlogged);
         Ok(Entry { request, verb, outcome: nginx::outcome(cache, None) })
     }
-}
-
-/// Takes a line apart up to the agent.
-fn parts(line: &[u8]) -> Result<Parts<'_>, Reject> {
-    // The user may hold blanks and brackets but no quote: the first one opens the request.
-    let quote = memchr::memchr(b'"', line).ok_or(Reject::BAD_LINE)?;
-    let before = line[..quote].strip_suffix(b"] ").ok_or(Reject::BAD_LINE)?;
-    let bracket = before.len().checked_sub(27).filter(|at| before[*at] == b'[').ok_or(Reject::BAD_TIMESTAMP)?;
-    let time = clock::common_log(&before[bracket + 1..]).ok_or(Reject::BAD_TIMESTAMP)?;
-    let blank = memchr::memchr(b' ', before).ok_or(Reject::BAD_LINE)?;
-    let (request, rest) = quoted(&line[quote..])?;
-    let rest = rest.strip_prefix(b" ").ok_or(Reject::CUT_SHORT)?;
-    let (status, rest) = word(rest)?;
-    let (_bytes, rest) = word(rest)?;
-    let (referrer, rest) = quoted(rest)?;
-    let (agent, tail) = quoted(rest.strip_prefix(b" ").ok_or(Reject::CUT_SHORT)?)?;
-    let status = std::str::from_utf8(status).ok().and_then(|status| status.parse().ok()).ok_or(Reject::BAD_STATUS)?;
-    Ok(Parts { address: address(&before[..blank]), time, request, status, referrer, agent, tail })
-}
-
-/// A quoted value, still escaped, and what follows its closing quote. A backslash takes the next byte with it.
-fn quoted(text: &[u8]) -> Result<(&[u8], &[u8]), Reject> {
-    let inner = match text {
-        [b'"', inner @ ..] => inner,
-        [] => return Err(Reject::CUT_SHORT),
-        _ => return Err(Reject::BAD_LINE),
-    };
-    let mut from = 0;
-    loop {
-        let at = from + memchr::memchr2(b'"', b'\\', inner.get(from..).unwrap_or_default()).ok_or(Reject::CUT_SHORT)?;
-        if inner[at] == b'"' {
-            return Ok((&inner[..at], &inner[at + 1..]));
-        }
-        from = at + 2;
-    }
-}
-
-/// A bare value and what follows its blank.
-fn word(text: &[u8]) -> Result<(&[u8], &[u8]), Reject> {
-    let blank = memchr::memchr(b' ', text).ok_or(Reject::CUT_SHORT)?;
-    Ok((&text[..blank], &text[blank + 1..]))
-}
-
-/// The columns behind the agent, bare or quoted.
-fn tail(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        rest = rest.trim_ascii_start();
-        let (value, after) = match rest {
-            [] => return None,
-            [b'"', ..] => quoted(rest).unwrap_or((rest, b"")),
-            _ => word(rest).unwrap_or((rest, b"")),
-        };
-        rest = after;
-        Some(value)
-    })
 }
 
 #[cfg(test)]
@@ -281,7 +197,7 @@ mod tests {
             (" \"203.0.113.9\"".to_owned(), None, None),
         ] {
             let file = format!("{start}{tail}\n");
-            let columns = columns(&Sample::of(file.as_bytes()));
+            let columns = columns(&Survey::of(&Sample::of(file.as_bytes())));
             assert_eq!((columns.cache, columns.id), (cache, place), "{tail}");
             let parser = FileParser::new(Format::NginxCombined, file.as_bytes(), Settings::default());
             assert_eq!(parser.layout_has_id(), place.is_some());

@@ -19,9 +19,9 @@ use super::format::{Fit, Layout, Sample, Settings};
 use super::identity::well_formed_key;
 use super::json::{self, Value};
 use super::judge::{Entry, Found};
-use super::nginx;
 use super::request::{EdgeClass, EdgeRequest, Reject};
 use super::target::{self, Target, Verb};
+use super::{fastly, nginx, nginx_log_format};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -87,7 +87,7 @@ impl Object<'_> {
 }
 
 /// How many of the first lines are such objects.
-pub fn recognise(sample: &Sample<'_>, _settings: &Settings) -> Fit {
+pub fn recognise(sample: &Sample<'_>, settings: &Settings) -> Fit {
     let arena = Arena::new();
     let (mut matched, mut objects, mut problem) = (0, 0, None);
     for line in &sample.lines {
@@ -100,6 +100,10 @@ pub fn recognise(sample: &Sample<'_>, _settings: &Settings) -> Fit {
         }
     }
     let of = sample.lines.len();
+    let taken = || nginx_log_format::takes(sample, settings).or_else(|| fastly::takes(sample, settings));
+    if let Some(fit) = (matched > 0).then(taken).flatten() {
+        return fit;
+    }
     let why = match problem {
         _ if matched > 0 => format!("{matched} of the first {of} lines are JSON objects with nginx's names"),
         _ if objects > 0 => "JSON objects, but without time, request_uri (or uri), status and remote_addr".to_owned(),
