@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Backend, Config};
+use super::{Backend, Config, edge_logs};
 
 /// The providers whose logs and headers are known.
 const PROVIDERS: &[&str] = &[
@@ -28,6 +28,7 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
     edge_rules(config, &mut wrong);
     names(config, &mut wrong);
     listeners(config, &mut wrong);
+    wrong.extend(edge_logs::problems(&config.edge_logs));
     not_built(config, &mut wrong);
     if config.journal.reserve >= config.journal.max_bytes {
         wrong.push(format!(
@@ -109,13 +110,8 @@ fn listeners(config: &Config, wrong: &mut Vec<String>) {
 
 /// Settings whose part isn't in this version: refused, so that nobody waits for what won't come.
 fn not_built(config: &Config, wrong: &mut Vec<String>) {
-    let logs = &config.edge_logs;
     for (key, is_set) in [
-        ("edge_logs.watch", !logs.watch.is_empty()),
-        ("edge_logs.cloudfront_realtime.fields", !logs.cloudfront_realtime.fields.is_empty()),
-        ("edge_logs.nginx.log_format", !logs.nginx.log_format.is_empty()),
-        ("edge_logs.fastly.fields", !logs.fastly.fields.is_empty()),
-        ("edge_logs.akamai.fields", !logs.akamai.fields.is_empty()),
+        ("edge_logs.watch", !config.edge_logs.watch.is_empty()),
         ("stream.backend = \"fluvio\"", config.stream.backend == Backend::Fluvio),
     ] {
         if is_set {

@@ -2,6 +2,7 @@
 //! then the environment (`HIGHWATER_SECTION__KEY`), then flags; [`fn@load`] merges them, [`check`] judges them.
 
 mod check;
+mod edge_logs;
 mod load;
 mod units;
 
@@ -122,7 +123,9 @@ pub(crate) struct EdgeLogs {
     /// Fastly logs.
     pub(crate) fastly: FieldMap,
     /// Akamai logs.
-    pub(crate) akamai: FieldList,
+    pub(crate) akamai: AkamaiLogs,
+    /// HAProxy logs.
+    pub(crate) haproxy: HaproxyLogs,
 }
 
 /// A list of field names, in order.
@@ -139,6 +142,26 @@ pub(crate) struct FieldList {
 pub(crate) struct FieldMap {
     /// Our name to theirs.
     pub(crate) fields: std::collections::BTreeMap<String, String>,
+}
+
+/// Akamai's streams.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AkamaiLogs {
+    /// The names of a structured stream's fields, in order.
+    pub(crate) fields: Vec<String>,
+    /// The field that holds the id which the origin sees too; empty: none does.
+    pub(crate) id_field: String,
+}
+
+/// HAProxy's logs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct HaproxyLogs {
+    /// The zone of the clock that its dates are of.
+    pub(crate) timezone: String,
+    /// The captured request headers, in order; empty: user-agent, referer.
+    pub(crate) captures: Vec<String>,
 }
 
 /// nginx's log format.
@@ -270,6 +293,12 @@ impl Default for Config {
             process: Process::default(),
             stream: Stream::default(),
         }
+    }
+}
+
+impl Default for HaproxyLogs {
+    fn default() -> Self {
+        Self { timezone: "UTC".into(), captures: Vec::new() }
     }
 }
 

@@ -48,6 +48,10 @@ fn log_settings(config: &Config) -> Settings {
         nginx_log_format: logs.nginx.log_format.clone(),
         fastly: logs.fastly.fields.clone(),
         akamai: logs.akamai.fields.clone(),
+        akamai_id_field: logs.akamai.id_field.clone(),
+        // checked with the rest of the configuration
+        haproxy_timezone: logs.haproxy.timezone.parse().unwrap_or_default(),
+        haproxy_captures: logs.haproxy.captures.clone(),
         ..Settings::default()
     }
 }

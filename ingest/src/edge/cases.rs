@@ -231,6 +231,36 @@ fn fastly_sample() {
 }
 
 #[test]
+fn akamai_ds2_sample() {
+    check("akamai-ds2", "akamai-ds2.log");
+}
+
+#[test]
+fn bunny_sample() {
+    check("bunny", "bunny.log");
+}
+
+#[test]
+fn varnish_sample() {
+    check("varnish", "varnish.log");
+}
+
+#[test]
+fn caddy_sample() {
+    check("caddy", "caddy.log");
+}
+
+#[test]
+fn haproxy_sample() {
+    check("haproxy", "haproxy.log");
+}
+
+#[test]
+fn alb_sample() {
+    check("alb", "alb.log");
+}
+
+#[test]
 fn no_other_sample_is_taken_for_one_of_ours() {
     let Some(folder) = samples() else { return };
     for entry in std::fs::read_dir(folder).unwrap() {

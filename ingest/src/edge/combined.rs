@@ -47,6 +47,8 @@ pub(super) enum Kind {
     Hyphen,
     /// A word of `%{Varnish:side}x`.
     Side,
+    /// Something between quotes.
+    Quoted,
 }
 
 /// What the first lines of a file say of its layout.
@@ -58,7 +60,7 @@ pub(super) struct Survey {
     pub(super) whole_urls: usize,
     /// Of those, lines with two bare columns or more behind the agent.
     words: usize,
-    counts: [[usize; TAIL]; 5],
+    counts: [[usize; TAIL]; 6],
 }
 
 impl Survey {
@@ -74,7 +76,7 @@ impl Survey {
         self.lines += 1;
         self.whole_urls += usize::from(memchr::memmem::find(parts.request, b" http").is_some());
         let mut count = 0;
-        for (place, value) in tail(parts.tail).take(TAIL).enumerate() {
+        for (place, (value, is_quoted)) in columns(parts.tail).take(TAIL).enumerate() {
             let is_one_of = |words: &[&str]| words.iter().any(|word| word.as_bytes() == value);
             for (kind, is) in [
                 (Kind::NginxCache, is_one_of(&nginx::CACHE_TOKENS)),
@@ -82,6 +84,7 @@ impl Survey {
                 (Kind::RequestId, nginx::is_request_id(value)),
                 (Kind::Hyphen, value == b"-"),
                 (Kind::Side, matches!(value, b"c" | b"b")),
+                (Kind::Quoted, is_quoted && value.len() > 1),
             ] {
                 self.counts[kind as usize][place] += usize::from(is);
             }
@@ -159,18 +162,24 @@ pub(super) fn word(text: &[u8]) -> Result<(&[u8], &[u8]), Reject> {
     Ok((&text[..blank], &text[blank + 1..]))
 }
 
-/// The columns behind the agent, bare or quoted.
+/// The columns behind the agent.
 pub(super) fn tail(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    columns(text).map(|(value, _)| value)
+}
+
+/// The columns behind the agent, and whether each is quoted. One whose closing quote is cut off is none.
+fn columns(text: &[u8]) -> impl Iterator<Item = (&[u8], bool)> {
     let mut rest = text;
     std::iter::from_fn(move || {
         rest = rest.trim_ascii_start();
-        let (value, after) = match rest {
-            [] => return None,
-            [b'"', ..] => quoted(rest).unwrap_or((rest, b"")),
-            _ => word(rest).unwrap_or((rest, b"")),
+        let is_quoted = rest.first() == Some(&b'"');
+        let (value, after) = match is_quoted {
+            _ if rest.is_empty() => return None,
+            true => quoted(rest).ok()?,
+            false => word(rest).unwrap_or((rest, b"")),
         };
         rest = after;
-        Some(value)
+        Some((value, is_quoted))
     })
 }
 

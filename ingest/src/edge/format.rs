@@ -11,6 +11,8 @@ use std::fmt::{self, Debug};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use chrono_tz::Tz;
+
 use super::arena::Arena;
 use super::judge::Found;
 
@@ -50,6 +52,12 @@ pub struct Settings {
     pub fastly: BTreeMap<String, String>,
     /// `akamai.fields`: the order of a structured stream's fields.
     pub akamai: Vec<String>,
+    /// `akamai.id_field`: the field that holds the id which the origin sees too; empty: none does.
+    pub akamai_id_field: String,
+    /// `haproxy.timezone`: the zone of the clock that HAProxy's dates are of.
+    pub haproxy_timezone: Tz,
+    /// `haproxy.captures`: the request headers between the braces, in order; empty: the usual two.
+    pub haproxy_captures: Vec<String>,
 }
 
 impl Default for Settings {
@@ -61,6 +69,9 @@ impl Default for Settings {
             nginx_log_format: String::new(),
             fastly: BTreeMap::new(),
             akamai: Vec::new(),
+            akamai_id_field: String::new(),
+            haproxy_timezone: Tz::UTC,
+            haproxy_captures: Vec::new(),
         }
     }
 }
@@ -158,6 +169,18 @@ formats! {
     NginxCombined = "nginx-combined", of "nginx", in nginx_combined;
     /// nginx with the `log_format` that is configured.
     NginxLogFormat = "nginx-log-format", of "nginx", in nginx_log_format;
+    /// Varnish, varnishncsa's format with handling and request id behind it.
+    Varnish = "varnish", of "varnish", in varnish;
+    /// Caddy's access log, a JSON object a line.
+    Caddy = "caddy", of "caddy", in caddy;
+    /// HAProxy with `option httplog`.
+    Haproxy = "haproxy", of "haproxy", in haproxy;
+    /// AWS Application Load Balancer.
+    Alb = "alb", of "alb", in alb;
+    /// bunny.net's raw log, version 1.
+    Bunny = "bunny", of "bunny", in bunny;
+    /// Akamai DataStream 2, JSON or structured.
+    AkamaiDs2 = "akamai-ds2" | "akamai", of "akamai", in akamai_ds2;
     /// Fastly real-time log streaming, a JSON object a line.
     Fastly = "fastly", of "fastly", in fastly;
     /// CloudFront standard logs as W3C tables, legacy or version 2: columns named by `#Fields`.
@@ -207,6 +230,17 @@ mod tests {
         assert_eq!("cloudfront".parse(), Ok(Format::CloudFrontV1));
         let error = "nginx".parse::<Format>().unwrap_err().to_string();
         assert!(error.starts_with("\"nginx\" is no log format; known are nginx-json, nginx-combined, "), "{error}");
+    }
+
+    #[test]
+    fn every_format_has_its_section_in_the_documentation() {
+        let pages = include_str!("../../../docs/formats.md");
+        for format in Format::ALL {
+            let heading = format!("### `{format}`");
+            assert!(pages.lines().any(|line| line == heading), "docs/formats.md lacks {heading}");
+            let link = format!("| [`{format}`](#{format}) |");
+            assert!(pages.lines().any(|line| line.starts_with(&link)), "the table of docs/formats.md lacks {format}");
+        }
     }
 
     #[test]

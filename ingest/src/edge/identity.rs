@@ -13,6 +13,7 @@ use schemas::UtcMicros;
 use schemas::time::SECOND;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::format::Settings;
 use super::request::{EdgeClass, EdgeRequest, Reject};
 
 /// Longest request id that is believed, in bytes.
@@ -42,6 +43,15 @@ pub enum Ids {
 impl IdMode {
     /// The words that are accepted.
     pub const WORDS: [&'static str; 3] = ["auto", "trusted", "status-only"];
+
+    /// How the lines of a log of `provider` are known. An id of one's own that its settings name is trusted, whatever is
+    /// known of the provider's.
+    pub fn resolve_for(self, provider: &str, settings: &Settings) -> Ids {
+        match self {
+            Self::Auto if provider == "akamai" && !settings.akamai_id_field.is_empty() => Ids::Trusted,
+            _ => self.resolve(provider),
+        }
+    }
 
     /// How requests of `provider` are known.
     pub fn resolve(self, provider: &str) -> Ids {

@@ -14,7 +14,9 @@
 //! * [`nginx_json`], [`nginx_combined`], [`cloudfront_v1`], [`cloudfront_v2_json`], [`cloudfront_realtime`],
 //!   [`mod@cloudflare`], [`gcp_lb`], [`azure_front_door`]: one file a format, with [`nginx`] and [`cloudfront`] for what
 //!   several formats of a provider share
-//! * [`fastly`], [`nginx_log_format`] with [`nginx_directive`]: formats that are configured, as [`field_names`] checks
+//! * [`varnish`], [`caddy`] with `caddy_headers`, [`haproxy`], [`alb`], [`bunny`]: likewise
+//! * [`fastly`], [`akamai_ds2`], [`nginx_log_format`] with [`nginx_directive`]: those whose fields are configured, with
+//!   [`field_names`] to check the names
 //! * [`judge`]: from what a log says to what it means, the same for every format
 //! * [`identity`]: request ids, trusted or not (design §4.1)
 //! * [`arena`], [`address`], [`clock`], [`json`], [`fields`], [`keyed`], [`target`], `combined`: small pure readers of
@@ -32,9 +34,14 @@
 //!   can be resumed.
 
 pub mod address;
+pub mod akamai_ds2;
+pub mod alb;
 pub mod arena;
 pub mod azure_front_door;
 pub mod block;
+pub mod bunny;
+pub mod caddy;
+mod caddy_headers;
 #[cfg(test)]
 mod cases;
 pub mod clock;
@@ -53,6 +60,7 @@ mod framed;
 mod framing;
 pub mod gcp_lb;
 mod gzip;
+pub mod haproxy;
 pub mod identity;
 pub mod json;
 pub mod judge;
@@ -72,6 +80,7 @@ pub mod target;
 #[cfg(test)]
 mod testing;
 pub mod unpack;
+pub mod varnish;
 mod zstandard;
 
 pub use arena::Arena;

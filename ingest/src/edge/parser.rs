@@ -168,6 +168,15 @@ mod tests {
             "{\"EdgeStartTimestamp\":1773480413123456789,\"ClientRequestMethod\":\"GET\",\"ClientRequestURI\":\"/k?\",\"EdgeResponseStatus\":302,\"RayID\":\"\\u0078\"}\n",
             "{\"insertId\":\"x\",\"timestamp\":\"2026-03-14T09:26:53Z\",\"httpRequest\":{\"requestMethod\":\"GET\",\"requestUrl\":\"http://[::1]:80/k\",\"status\":302}}\n",
             "{\"time\":\"2026-03-14T09:26:53.1234567Z\",\"category\":\"FrontDoorAccessLog\",\"properties\":{\"httpMethod\":\"GET\",\"requestUri\":\"https://x:443/k\",\"httpStatusCode\":\"302\"}}\n",
+            "<134>x c[1]: {\"timestamp\":1773480413,\"url\":\"http://[::1]/k\",\"response_status\":302,\"response_state\":\"HIT\",\"request_id\":\"x\"}\n",
+            "{\"reqTimeSec\":1773480413.5,\"reqPath\":\"/k\",\"statusCode\":302,\"UA\":\"a%2F+%\",\"reqId\":\"x\",\"cacheStatus\":0,\"breadcrumbs\":\"%5Bc=c\"}\n",
+            "x 1773480413.5 302 /k a%2F+%28 0 [c=c]\n",
+            "{\"ts\":1773480413.5,\"request\":{\"method\":\"GET\",\"uri\":\"/k\",\"headers\":{\"User-Agent\":[\"x\"]}},\"status\":302,\"resp_headers\":{\"Cache-Status\":[\"a; hit\"]}}\n",
+            "HIT|302|1773480413123|1|1|::|-|https://x/k|DE|a|b|8fa912192319a0d06b341649d4bd1cf5|DE\n",
+            "::1 - - [14/Mar/2026:09:26:53 +0000] \"GET http://x:80/k HTTP/1.1\" 302 - \"-\" \"a\\t\" hit 1 \"x\"\n",
+            "Mar 14 h[1]: ::1:5 [14/Mar/2026:09:26:53.123] f b/s 0/0/1/2/+3 302 1 - - ---- 1/1/0/0/0 0/0 {a#22|b} \"GET /k HTTP/1.1\" id\n",
+            "h2 2026-03-14T09:26:53Z a [::1]:5 t:1 0 0 0 302 302 1 1 \"GET https://x:443/k HTTP/2.0\" \"a\" - - t \"Root=1-x\" \"-\" \"-\" 0 - \"forward\" \"-\"\n",
+            "1773480413.5|::1|\"GET http://x/k\"|302|\"a\\\"\\x22\"|id\n",
             "{\"time\":{},\"request\":\"GET \",\"status\":[],\"remote_addr\":null}\n",
             "\\",
             "\"",
@@ -193,12 +202,25 @@ mod tests {
         prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
     }
 
+    /// Nothing configured, or everything.
+    fn any_settings() -> impl Strategy<Value = Settings> {
+        let configured = Settings {
+            nginx_log_format: r#"$msec|$remote_addr|"$request_method $scheme://$host$uri$is_args$args"|$status|"$http_user_agent"|$request_id"#.to_owned(),
+            akamai: ["-", "reqTimeSec", "statusCode", "reqPath", "UA", "cacheStatus", "breadcrumbs"].map(str::to_owned).to_vec(),
+            fastly: [("time", "msec"), ("url", "uri")].map(|(name, key)| (name.to_owned(), key.to_owned())).into(),
+            haproxy_timezone: chrono_tz::Tz::Europe__Berlin,
+            haproxy_captures: ["host", "user-agent"].map(str::to_owned).to_vec(),
+            ..Settings::default()
+        };
+        prop::sample::select(vec![Settings::default(), configured])
+    }
+
     proptest! {
         #[test]
-        fn no_bytes_make_a_parser_panic(head in near_lines(), bytes in near_lines()) {
-            let _ = super::super::sniff(&bytes, &Settings::default());
+        fn no_bytes_make_a_parser_panic(head in near_lines(), bytes in near_lines(), settings in any_settings()) {
+            let _ = super::super::sniff(&bytes, &settings);
             for &format in Format::ALL {
-                let mut parser = FileParser::new(format, &head, Settings::default());
+                let mut parser = FileParser::new(format, &head, settings.clone());
                 let job = parser.job(block(&bytes));
                 let (arena, mut lines) = (Arena::new(), 0);
                 job.parse(&arena, |raw, line| {

@@ -128,14 +128,13 @@ mod tests {
     fn a_file_that_fits_none_shows_every_reading() {
         // Rows of a real-time log have no header: they must not be read as anything.
         let error = sniff(b"1773480413.123\t203.0.113.10\t0.001\t302\n", &Settings::default()).unwrap_err();
-<<<<<<< HEAD
         let text = error.to_string();
         let mut lines = text.lines();
         let begins = "no known log format fits; the file begins \"1773480413.123\\t203.0.113.10\\t0.001\\t302\"";
         assert_eq!(lines.next(), Some(begins));
         // Formats of which the same is to be said share a line.
         let json = lines.next().unwrap();
-        assert!(json.starts_with("  nginx-json, cloudfront-v2-json, "), "{text}");
+        assert!(json.starts_with("  nginx-json, ") && json.contains(", cloudfront-v2-json"), "{text}");
         assert!(json.ends_with(": no JSON object a line (expected `{` at line 1 column 1)"), "{text}");
         for reading in [
             "  nginx-combined: no line is like `address - user [time] \"request\" status bytes \"referrer\" \"agent\"`",
@@ -145,20 +144,6 @@ mod tests {
         }
         let SniffError::None { readings, .. } = error else { panic!() };
         assert_eq!(readings.len(), Format::ALL.len(), "each is shown");
-=======
-        let error = error.to_string();
-        let begin =
-            "no known log format fits; the file begins \"1773480413.123\\t203.0.113.10\\t0.001\\t302\"\n  nginx-json: ";
-        assert!(error.starts_with(begin), "{error}");
-        for reading in [
-            "nginx-json: no JSON object a line (expected `{` at line 1 column 1)",
-            "nginx-combined: no line is like `address - user [time] \"request\" status bytes \"referrer\" \"agent\"`",
-            "cloudfront-v1: no #Fields line",
-        ] {
-            assert!(error.contains(&format!("\n  {reading}")), "{error}");
-        }
-        assert_eq!(error.lines().count(), Format::ALL.len() + 1);
->>>>>>> 0b1db35 (Read Fastly's logs, and nginx's by their configured log_format)
         let error = sniff(b"{\"a\":1}\n", &Settings::default()).unwrap_err().to_string();
         assert!(error.contains("but without time, request_uri (or uri), status and remote_addr"), "{error}");
         let error =

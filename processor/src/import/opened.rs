@@ -44,8 +44,8 @@ impl Run {
                 Err(source) => return Err(ImportError::Format { name: name.to_owned(), source }),
             },
         };
+        let ids = self.options.id.resolve_for(format.provider(), &settings);
         let parser = FileParser::new(format, head, settings);
-        let ids = self.options.id.resolve(format.provider());
         if ids == Ids::Trusted && !parser.layout_has_id() {
             return Err(ImportError::NoRequestIds { name: name.to_owned(), format });
         }
@@ -60,8 +60,11 @@ impl Run {
         ids: Ids,
         tables: &Tables,
     ) -> Result<Option<IdMode>, Failure> {
+        let settings = &self.shared.config.logs;
         for (mode, key) in identity::keys_of_other_modes(content, &self.options) {
-            if mode.resolve(provider) == ids || contained(&tables.settler, &format!("file/{key}")) == 0 {
+            // as configured now, and as it may have been when the other came in
+            let alike = mode.resolve_for(provider, settings) == ids && mode.resolve(provider) == ids;
+            if alike || contained(&tables.settler, &format!("file/{key}")) == 0 {
                 continue;
             }
             // without a summary it was begun and not ended

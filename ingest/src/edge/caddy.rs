@@ -1,0 +1,325 @@
+//! Caddy's access log: a JSON object a line, the request inside of it, headers as lists.
+//!
+//! ```text
+//! {"level":"info","ts":1773480413.1234567,"logger":"http.log.access.log0","msg":"handled request","request":{"remote_ip":"…",
+//!  "client_ip":"…","method":"GET","host":"go.example.com","uri":"/k7Qp2","headers":{"User-Agent":["…"]}},"status":302,
+//!  "resp_headers":{"Cache-Status":["Souin; hit; ttl=7"]},"request_id":"2ba96288-…"}
+//! ```
+//! Caddy has no cache of its own: a request was answered at the edge only where a module's `Cache-Status` says so. The
+//! id is a field that the operator appends, else the client's `X-Request-Id`. Other messages share the file.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use schemas::UtcMicros;
+use serde::Deserialize;
+
+use super::address::address;
+use super::arena::Arena;
+use super::caddy_headers::Headers;
+use super::clock;
+use super::format::{Fit, Layout, Sample, Settings};
+use super::identity::well_formed_key;
+use super::json::{self, Value};
+use super::judge::{Entry, Found, Outcome};
+use super::request::{EdgeClass, EdgeRequest, Reject};
+use super::target::{self, Verb};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Object<'a> {
+    #[serde(borrow)]
+    ts: Value<'a>,
+    #[serde(borrow)]
+    logger: Value<'a>,
+    #[serde(borrow)]
+    msg: Value<'a>,
+    #[serde(borrow)]
+    request: Option<Request<'a>>,
+    #[serde(borrow)]
+    status: Value<'a>,
+    #[serde(borrow)]
+    resp_headers: Headers<'a>,
+    #[serde(borrow)]
+    request_id: Value<'a>,
+    #[serde(borrow)]
+    uuid: Value<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Request<'a> {
+    #[serde(borrow)]
+    client_ip: Value<'a>,
+    #[serde(borrow)]
+    remote_ip: Value<'a>,
+    #[serde(borrow)]
+    remote_addr: Value<'a>,
+    #[serde(borrow)]
+    method: Value<'a>,
+    #[serde(borrow)]
+    host: Value<'a>,
+    #[serde(borrow)]
+    uri: Value<'a>,
+    #[serde(borrow)]
+    headers: Headers<'a>,
+}
+
+impl Object<'_> {
+    /// Whether this is of the access log: not another logger's word on the same request.
+    fn is_access(&self, arena: &Arena) -> bool {
+        let of = |value: &Value<'_>, test: fn(&str) -> bool| match value {
+            Value::Text(text) => test(text),
+            _ => false,
+        };
+        let named = self.logger.is_some() || self.msg.is_some();
+        let is_access = of(&self.logger, |name| name.starts_with("http.log.access"))
+            || of(&self.msg, |message| message == "handled request");
+        let has_uri = self.request.as_ref().is_some_and(|request| !request.uri.text(arena).is_empty());
+        has_uri && (is_access || (!named && self.status.is_present()))
+    }
+}
+
+/// Where a log has its request ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Id {
+    Nowhere,
+    Field,
+    Header,
+}
+
+/// How many of the first lines are of an access log.
+pub fn recognise(sample: &Sample<'_>, _settings: &Settings) -> Fit {
+    let arena = Arena::new();
+    let (mut matched, mut objects, mut others, mut problem) = (0, 0, 0, None);
+    for line in &sample.lines {
+        match json::parse::<Object<'_>>(line, &arena) {
+            Ok(object) => {
+                let is_access = object.ts.is_present() && object.is_access(&arena);
+                objects += 1;
+                matched += usize::from(is_access);
+                others += usize::from(!is_access && object.ts.is_present() && object.logger.is_present());
+            }
+            Err(error) => problem = problem.or(Some(error)),
+        }
+    }
+    let of = sample.lines.len();
+    let why = match problem {
+        _ if matched > 0 => {
+            format!("{matched} of the first {of} lines are Caddy's access log, {others} are other messages of it")
+        }
+        _ if objects > 0 => "JSON objects, but without Caddy's ts and a request with its uri".to_owned(),
+        Some(problem) => format!("no JSON object a line ({problem})"),
+        None => "no lines".to_owned(),
+    };
+    // Other loggers may well have more to say than the access log.
+    Fit { matched: if matched > 0 { matched + others } else { 0 }, of, why }
+}
+
+/// The first lines tell where the ids are.
+pub fn layout(sample: &Sample<'_>, _settings: &Settings) -> Arc<dyn Layout> {
+    let arena = Arena::new();
+    let objects = || {
+        let objects = sample.lines.iter().filter_map(|line| json::parse::<Object<'_>>(line, &arena).ok());
+        objects.filter(|object| object.is_access(&arena))
+    };
+    let has_field = objects().any(|object| object.request_id.is_present() || object.uuid.is_present());
+    let header = |object: &Object<'_>| object.request.as_ref().is_some_and(|read| !read.headers.request_id.is_empty());
+    let id = match objects().next() {
+        // With nothing to go by, an id is expected: then each line without one says so by itself.
+        None => Id::Field,
+        Some(_) if has_field => Id::Field,
+        Some(_) if objects().any(|object| header(&object)) => Id::Header,
+        Some(_) => Id::Nowhere,
+    };
+    Arc::new(Caddy { id })
+}
+
+#[derive(Debug)]
+struct Caddy {
+    id: Id,
+}
+
+impl Layout for Caddy {
+    fn parse<'a>(&self, line: &'a [u8], arena: &'a Arena, found: &mut dyn FnMut(Found<'a>)) {
+        found(json::object(line, arena).and_then(|object| self.entry(object, arena)).into());
+    }
+
+    fn has_id(&self) -> bool {
+        self.id != Id::Nowhere
+    }
+}
+
+impl Caddy {
+    fn entry<'a>(&self, object: Object<'a>, arena: &'a Arena) -> Result<Entry<'a>, Reject> {
+        if !object.is_access(arena) {
+            return Err(Reject::NOT_ACCESS);
+        }
+        let Some(read) = object.request else { return Err(Reject::NOT_ACCESS) };
+        let text = |value: &Value<'a>| value.text(arena);
+        let id = match self.id {
+            Id::Header => kept(read.headers.request_id, arena),
+            _ => text(&object.request_id.or(object.uuid)),
+        };
+        let target = target::split(text(&read.uri).as_bytes());
+        let request = EdgeRequest {
+            time: instant(text(&object.ts)).ok_or(Reject::BAD_TIMESTAMP)?,
+            class: EdgeClass::Origin,
+            host: arena.lower(text(&read.host)),
+            path: arena.text(target.path),
+            code: target::code(target.path, arena),
+            query: arena.text(target.query),
+            method: None,
+            status: text(&object.status).parse().map_err(|_| Reject::BAD_STATUS)?,
+            address: address(text(&read.client_ip.or(read.remote_ip).or(read.remote_addr)).as_bytes()),
+            user_agent: kept(read.headers.agent, arena),
+            referrer: kept(read.headers.referrer, arena),
+            country: "",
+            language: kept(read.headers.language, arena),
+            line_key: well_formed_key(id.as_bytes()).then_some(id.as_bytes()),
+        };
+        let verb = Verb::read(text(&read.method).as_bytes()).ok_or(Reject::BAD_REQUEST)?;
+        let outcome = if object.resp_headers.is_hit { Outcome::Edge } else { Outcome::Origin };
+        Ok(Entry { request, verb, outcome })
+    }
+}
+
+/// All that `time_format` can be set to, but formats of one's own: since 1970, ISO 8601, RFC 3339, a wall clock, or the
+/// common log format's.
+fn instant(text: &str) -> Option<UtcMicros> {
+    clock::any(text.as_bytes()).or_else(|| clock::wall(text.as_bytes()))
+}
+
+fn kept<'a>(text: Cow<'a, str>, arena: &'a Arena) -> &'a str {
+    match text {
+        Cow::Borrowed(text) => text,
+        Cow::Owned(text) => arena.keep(&text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemas::Method;
+
+    use super::super::format::Format;
+    use super::super::parser::FileParser;
+    use super::super::sniff;
+    use super::super::testing::{requests, verdicts};
+    use super::*;
+
+    const LINE: &str = r#"{"level":"info","ts":1773480413.1234567,"logger":"http.log.access.log0","msg":"handled request","request":{"remote_ip":"198.51.100.5","remote_port":"41342","client_ip":"2001:db8:31::7","proto":"HTTP/2.0","method":"GET","host":"Go.example.com","uri":"/%E5%A5%BD?s=1","headers":{"User-Agent":["He said \"hi\" 好"],"Referer":["https://news.example.org/"],"Accept-Language":["nl"],"Cookie":["REDACTED"],"X-Request-Id":["from-client"]},"tls":{"resumed":false}},"bytes_read":0,"user_id":"","duration":0.0009,"size":0,"status":302,"resp_headers":{"Server":["Caddy"],"Cache-Status":["Souin; hit; ttl=7; key=GET-https-go.example.com-/k7Qp2"]},"request_id":"2ba96288-3f00-4860-a6e9-5675f14021bd"}"#;
+    const ID: &str = r#","request_id":"2ba96288-3f00-4860-a6e9-5675f14021bd""#;
+
+    #[test]
+    fn a_line_is_read_whole() {
+        requests(Format::Caddy, LINE, |request| {
+            assert_eq!(request.time.to_string(), "2026-03-14T09:26:53.123456Z");
+            assert_eq!((request.host, request.path, request.code), ("go.example.com", "/%E5%A5%BD", "好"));
+            assert_eq!((request.query, request.referrer), ("s=1", "https://news.example.org/"));
+            assert_eq!((request.method, request.status, request.class), (Some(Method::Get), 302, EdgeClass::Edge));
+            assert_eq!(request.address.map(|address| address.to_string()).as_deref(), Some("2001:db8:31::7"));
+            assert_eq!((request.user_agent, request.language), ("He said \"hi\" 好", "nl"));
+            assert_eq!(request.line_key, Some(&b"2ba96288-3f00-4860-a6e9-5675f14021bd"[..]));
+        });
+        assert_eq!(verdicts(Format::Caddy, LINE), ["edge"]);
+    }
+
+    #[test]
+    fn each_change_to_a_line_has_its_verdict() {
+        for (from, to, verdict) in [
+            ("Souin; hit; ttl=7", "Souin; fwd=uri-miss; stored", "origin"),
+            ("Cache-Status", "X-Other", "origin"),
+            (r#""resp_headers":{"Server""#, r#""resp_headers":null,"x":{"Server""#, "origin"),
+            ("\"status\":302", "\"status\":308", "not_redirect"),
+            ("\"status\":302", "\"status\":0", "aborted"),
+            ("\"status\":302", "\"status\":\"\"", "bad_status"),
+            ("GET", "HEAD", "edge"),
+            ("GET", "TRACE", "method"),
+            ("\"GET\"", "\"\"", "bad_request"),
+            (r#""uri":"/"#, r#""uri":"x/"#, "bad_request"),
+            ("1773480413.1234567", "\"yesterday\"", "bad_timestamp"),
+            (ID, "", "no_request_id"),
+            (r#""request_id":"2ba9"#, r#""uuid":"2ba9"#, "edge"),
+            ("http.log.access.log0\",\"msg\":\"handled request", "http.log.error\",\"msg\":\"dial tcp", "not_access"),
+            ("http.log.access.log0", "http.log.access", "edge"),
+            (r#""logger":"http.log.access.log0","msg":"handled request","#, "", "edge"),
+            (r#"5675f14021bd"}"#, "", "bad_json"),
+        ] {
+            let changed = LINE.replacen(from, to, 1);
+            assert_ne!(changed, LINE);
+            // Where the ids are is told by the good lines around it.
+            let verdicts = verdicts(Format::Caddy, &format!("{LINE}\n{changed}\n{LINE}\n"));
+            assert_eq!(verdicts, ["edge", verdict, "edge"], "{from} -> {to}");
+        }
+        let message = r#"{"level":"info","ts":1773480423.1,"logger":"tls.cache.maintenance","msg":"started"}"#;
+        assert_eq!(verdicts(Format::Caddy, message), ["not_access"]);
+    }
+
+    #[test]
+    fn each_spelling_of_the_time_is_read() {
+        for (ts, expected) in [
+            ("1773480413.5", "2026-03-14T09:26:53.500Z"),
+            ("1773480413", "2026-03-14T09:26:53Z"),
+            ("1773480413123.4567", "2026-03-14T09:26:53.123456Z"),
+            ("1773480413123456789", "2026-03-14T09:26:53.123456Z"),
+            (r#""2026-03-14T10:26:53.250+0100""#, "2026-03-14T09:26:53.250Z"),
+            (r#""2026-03-14T09:26:53Z""#, "2026-03-14T09:26:53Z"),
+            (r#""2026-03-14T09:26:53.123456789Z""#, "2026-03-14T09:26:53.123456Z"),
+            (r#""2026/03/14 09:26:53""#, "2026-03-14T09:26:53Z"),
+            (r#""2026/03/14 09:26:53.250""#, "2026-03-14T09:26:53.250Z"),
+            (r#""14/Mar/2026:10:26:53 +0100""#, "2026-03-14T09:26:53Z"),
+        ] {
+            let line = LINE.replace("1773480413.1234567", ts);
+            let mut times = Vec::new();
+            requests(Format::Caddy, &line, |request| times.push(request.time.to_string()));
+            assert_eq!(times, [expected], "{ts}");
+        }
+    }
+
+    #[test]
+    fn older_and_filtered_lines_are_read_as_far_as_they_go() {
+        let address = |request: &str| {
+            let line = format!(
+                r#"{{"ts":1773480413,"logger":"http.log.access","request":{{{request},"method":"GET","uri":"/k"}},"status":302,"request_id":"r1"}}"#
+            );
+            let mut addresses = Vec::new();
+            requests(Format::Caddy, &line, |read| addresses.push(read.address.map(|address| address.to_string())));
+            addresses
+        };
+        for (request, expected) in [
+            (r#""remote_addr":"[2001:db8::7]:51514""#, Some("2001:db8::7")),
+            (r#""remote_ip":"203.0.113.7","client_ip":"""#, Some("203.0.113.7")),
+            (r#""remote_ip":"203.0.113.7","client_ip":"203.0.113.8""#, Some("203.0.113.8")),
+            (r#""remote_ip":"REDACTED""#, None),
+            (r#""headers":null"#, None),
+            (r#""headers":"REDACTED""#, None),
+            (r#""headers":{"User-Agent":"bare","Referer":[]}"#, None),
+        ] {
+            assert_eq!(address(request), [expected.map(str::to_owned)], "{request}");
+        }
+    }
+
+    #[test]
+    fn the_id_is_the_operators_field_before_the_clients_header() {
+        let key = |file: &str| {
+            let mut keys = Vec::new();
+            requests(Format::Caddy, file, |read| {
+                keys.push(read.line_key.map(|key| String::from_utf8_lossy(key).into_owned()))
+            });
+            keys
+        };
+        assert_eq!(key(&LINE.replace(ID, "")), [Some("from-client".to_owned())]);
+        assert_eq!(key(&format!("{LINE}\n{}", LINE.replace(ID, "")))[1], None, "no mixture of the two");
+        let has_id = |file: &str| FileParser::new(Format::Caddy, file.as_bytes(), Settings::default()).layout_has_id();
+        assert!(has_id(LINE) && has_id("") && !has_id(&LINE.replace(ID, "").replace("X-Request-Id", "X-Other")));
+    }
+
+    #[test]
+    fn other_messages_don_t_hide_what_a_file_is() {
+        let message = r#"{"level":"info","ts":1773480423.1,"logger":"tls.cache.maintenance","msg":"started"}"#;
+        let file = format!("{message}\n{message}\n{message}\n{LINE}\n");
+        let sniffed = sniff(file.as_bytes(), &Settings::default()).unwrap().unwrap();
+        assert_eq!(sniffed.format, Format::Caddy);
+        assert_eq!(sniffed.why, "1 of the first 4 lines are Caddy's access log, 3 are other messages of it");
+    }
+}
