@@ -58,6 +58,7 @@ fn word(line: &Line<'_>) -> &'static str {
     match line {
         Line::Header => "header",
         Line::Ignored(why) => why.as_str(),
+        Line::ParentHit { .. } => "parent_hit",
         Line::Reject(reject) => reject.reason,
         Line::Request(request) if request.class == EdgeClass::Edge => "edge",
         Line::Request(_) => "origin",

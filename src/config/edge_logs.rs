@@ -2,7 +2,7 @@
 
 use ingest::edge::field_names::{FieldProblem, cloudfront_realtime_problems};
 use ingest::edge::nginx_directive::Directive;
-use ingest::edge::{akamai_ds2, fastly, haproxy};
+use ingest::edge::{akamai, fastly, haproxy};
 
 use super::EdgeLogs;
 use super::load::nearest;
@@ -12,8 +12,8 @@ pub(super) fn problems(logs: &EdgeLogs) -> Vec<String> {
     let mut wrong = Vec::new();
     for (key, problems) in [
         ("edge_logs.cloudfront_realtime.fields", cloudfront_realtime_problems(&logs.cloudfront_realtime.fields)),
-        ("edge_logs.akamai.fields", akamai_ds2::problems(&logs.akamai.fields)),
-        ("edge_logs.akamai.id_field", akamai_ds2::id_problem(&logs.akamai.id_field).into_iter().collect()),
+        ("edge_logs.akamai.fields", akamai::problems(&logs.akamai.fields)),
+        ("edge_logs.akamai.id_field", akamai::id_problem(&logs.akamai.id_field).into_iter().collect()),
         ("edge_logs.fastly.fields", fastly::problems(&logs.fastly.fields)),
         ("edge_logs.haproxy.captures", haproxy::problems(&logs.haproxy.captures)),
     ] {

@@ -120,10 +120,10 @@ fn entry<'a>(values: &Values<'a, PLACES>, arena: &'a Arena) -> Result<Entry<'a>,
 
 /// How a request ended, by `cacheStatus` and `isReceivedFromClient`.
 fn outcome(cache: &str, from_client: &str) -> Outcome {
-    if from_client.eq_ignore_ascii_case("false") {
-        return Outcome::NotViewer;
-    }
+    let is_parent = from_client.eq_ignore_ascii_case("false");
     match cache {
+        "HIT" | "REMOTE_HIT" | "TCP_HIT" | "TCP_REMOTE_HIT" if is_parent => Outcome::ParentHit,
+        _ if is_parent => Outcome::NotViewer,
         "HIT" | "REMOTE_HIT" | "TCP_HIT" | "TCP_REMOTE_HIT" => Outcome::Edge,
         // Answered by the rules engine, or refused.
         "N/A" => Outcome::EdgeMade,
@@ -172,8 +172,8 @@ mod tests {
             (r#""HIT""#, r#""PRIVATE_NOSTORE""#, "origin"),
             (r#""HIT""#, r#""N/A""#, "edge_redirect"),
             (r#""HIT""#, r#""HIT","isReceivedFromClient":true"#, "edge"),
-            (r#""HIT""#, r#""HIT","isReceivedFromClient":false"#, "not_viewer"),
-            (r#""HIT""#, r#""HIT","isReceivedFromClient":"False""#, "not_viewer"),
+            (r#""HIT""#, r#""HIT","isReceivedFromClient":false"#, "parent_hit"),
+            (r#""HIT""#, r#""HIT","isReceivedFromClient":"False""#, "parent_hit"),
             (r#""302""#, "302", "edge"),
             (r#""302""#, r#""499""#, "aborted"),
             (r#""302""#, r#""0""#, "aborted"),

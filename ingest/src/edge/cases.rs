@@ -13,6 +13,9 @@ use crate::edge::format::Sample;
 use crate::edge::judge::{Entry, Found};
 use crate::edge::target::Verb;
 
+/// The reason shown for a parent cache's line that says it answered.
+const PARENT_HIT: &str = "parent_hit";
+
 /// What one record came to, and what it was before it was judged.
 #[derive(Debug)]
 struct Seen {
@@ -52,6 +55,19 @@ fn check(name: &str, log: &str) {
         } else {
             assert_eq!(seen.len(), 1, "{log}, {line:#}\n{seen:#?}");
             check_record(format, log, line, &seen[0], line["kind"].as_str().unwrap());
+        }
+    }
+    check_joined(log, &seen, lines);
+}
+
+/// Where a request has two lines, what they say together.
+fn check_joined(log: &str, seen: &[Vec<Seen>], lines: &[Value]) {
+    let id = |seen: &Seen| seen.entry.as_ref().map(|entry| entry["request_id"].clone());
+    let parents: Vec<_> = seen.iter().flatten().filter(|seen| seen.reason == Some(PARENT_HIT)).map(id).collect();
+    for (seen, line) in seen.iter().zip(lines) {
+        if let Some(class) = line["class_after_join"].as_str() {
+            let joined = if parents.contains(&id(&seen[0])) { "edge" } else { seen[0].verdict };
+            assert_eq!(joined, class, "{log}, {line:#}");
         }
     }
 }
@@ -153,6 +169,7 @@ fn verdict(line: Line<'_>) -> (&'static str, Option<&'static str>) {
     match line {
         Line::Header => ("header", None),
         Line::Ignored(why) => ("ignore", Some(why.as_str())),
+        Line::ParentHit { .. } => ("ignore", Some(PARENT_HIT)),
         Line::Reject(reject) => ("reject", Some(reject.reason)),
         Line::Request(request) => match Ids::Trusted.key(&request) {
             Err(reject) => ("reject", Some(reject.reason)),

@@ -21,6 +21,8 @@ pub enum Outcome {
     Aborted,
     /// Not a client's request.
     NotViewer,
+    /// Not a client's request either, but a cache behind the edge that answered it: the origin never saw it.
+    ParentHit,
 }
 
 /// A request as a format read it, not yet judged.
@@ -58,6 +60,9 @@ pub fn judge<'a>(found: Found<'a>, settings: &Settings) -> Line<'a> {
         Found::Entry(entry) => entry,
         Found::Reject(reject) => return Line::Reject(reject),
     };
+    if let (Outcome::ParentHit, Some(key)) = (entry.outcome, entry.request.line_key) {
+        return Line::ParentHit { key };
+    }
     match verdict(&entry, settings) {
         Ok((class, method)) => Line::Request(EdgeRequest { class, method, ..entry.request }),
         Err(NoClick::Ignored(why)) => Line::Ignored(why),
@@ -74,7 +79,7 @@ enum NoClick {
 fn verdict(entry: &Entry<'_>, settings: &Settings) -> Result<(EdgeClass, Option<Method>), NoClick> {
     let status = entry.request.status;
     let ignored = |why| Err(NoClick::Ignored(why));
-    if entry.outcome == Outcome::NotViewer {
+    if matches!(entry.outcome, Outcome::NotViewer | Outcome::ParentHit) {
         return ignored(Ignored::NotViewer);
     }
     let method = match entry.verb {
@@ -125,6 +130,7 @@ mod tests {
         match judge(Found::Entry(Entry { request, verb, outcome }), settings) {
             Line::Request(request) => Ok(request.class),
             Line::Ignored(why) => Err(why.as_str()),
+            Line::ParentHit { .. } => Err("parent_hit"),
             Line::Reject(reject) => Err(reject.reason),
             Line::Header => Err("header"),
         }
@@ -150,6 +156,8 @@ mod tests {
             (Outcome::Aborted, Verb::Other, 0, Err("method")),
             (Outcome::Edge, Verb::Other, 405, Err("method")),
             (Outcome::NotViewer, Verb::Other, 200, Err("not_viewer")),
+            // nobody's word, without a key
+            (Outcome::ParentHit, get, 302, Err("not_viewer")),
         ] {
             let judged = judged(outcome, verb, status, &Settings::default());
             assert_eq!(judged, expected, "{outcome:?} {verb:?} {status}");

@@ -34,6 +34,7 @@
 //!   can be resumed.
 
 pub mod address;
+pub mod akamai;
 pub mod akamai_ds2;
 pub mod alb;
 pub mod arena;

@@ -119,6 +119,12 @@ pub enum Line<'a> {
     Request(EdgeRequest<'a>),
     /// A request that is no click.
     Ignored(Ignored),
+    /// Not a client's request, so to be counted as [`Ignored::NotViewer`]; but it says that a cache behind the edge
+    /// answered a request that the edge itself logs as a miss.
+    ParentHit {
+        /// The key of that request.
+        key: &'a [u8],
+    },
     /// Can't be read.
     Reject(Reject),
 }

@@ -28,6 +28,7 @@ pub(super) fn verdicts_with(format: Format, file: &str, settings: &Settings) -> 
         verdicts.push(match line {
             Line::Header => "header",
             Line::Ignored(why) => why.as_str(),
+            Line::ParentHit { .. } => "parent_hit",
             Line::Reject(reject) => reject.reason,
             Line::Request(request) => match Ids::Trusted.key(&request) {
                 Err(reject) => reject.reason,

@@ -218,6 +218,35 @@ async fn by_status_the_origins_lines_count_only_where_it_never_counted() {
 }
 
 #[tokio::test]
+async fn a_parents_word_tells_a_miss_that_it_answered_from_one_that_reached_the_origin() {
+    let now = UtcMicros::now();
+    let fastly = |id: &str, state: &str, is_edge: bool| {
+        let time = now.minus(Duration::from_secs(1_000));
+        format!(
+            "{{\"timestamp\":\"{time}\",\"client_ip\":\"203.0.113.9\",\"host\":\"go.example.com\",\"url\":\"/k\",\
+             \"request_method\":\"GET\",\"response_state\":\"{state}\",\"response_status\":302,\
+             \"fastly_is_edge\":{is_edge},\"request_id\":\"{id}\"}}\n"
+        )
+    };
+    let config =
+        ImportConfig { edge_provider: "fastly".into(), edge_id: IdMode::StatusOnly, ..ImportConfig::default() };
+    let counted = bench_with(Journals::open(now.minus(Duration::from_secs(9_000)), now), config.clone());
+    let options = ImportOptions { id: IdMode::StatusOnly, ..ImportOptions::default() };
+    let (viewer, shield) = (fastly("a", "MISS", true), fastly("a", "HIT", false));
+    let others = [fastly("b", "MISS", false), fastly("b", "MISS", true), fastly("c", "MISS", true)].concat();
+    let log = [shield.as_str(), &others, &viewer].concat();
+    let summary = counted.import_with(&log, options.clone()).await.unwrap();
+    assert_eq!((summary.added, summary.already_counted), (Added { edge: 1, recovered: 0 }, 2));
+    assert_eq!(summary.ignored.not_viewer, 2);
+
+    // The same line is the same click, whether or not its parent's stands beside it.
+    let never = bench_with(Journals::default(), config);
+    assert_eq!(never.import_with(&log, options.clone()).await.unwrap().added.edge, 1);
+    let alone = never.import_with(&viewer, options).await.unwrap();
+    assert_eq!((alone.added, alone.already_counted), (Added::default(), 1));
+}
+
+#[tokio::test]
 async fn a_tenant_adds_to_its_own_links_alone() {
     let bench = bench();
     let log = [line(1, 1_000, "HIT", "k"), line(2, 1_000, "HIT", "unknown"), line(3, 1_000, "HIT", "off")].concat();

@@ -1,13 +1,13 @@
 //! One thread's work: a block of lines becomes rows, records for the union, counts and rejects.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use ingest::edge::block::RawLine;
 
-use ingest::edge::{Arena, EdgeRequest, Ids, Job, Line, Reject, fingerprint};
+use ingest::edge::{Arena, EdgeClass, EdgeRequest, Ids, Ignored, Job, Line, Reject, fingerprint};
 use ingest::ports::VisitorKeys;
 use schemas::visitor::VisitorKey;
 use schemas::{ClickBuilder, ClickId, UtcMicros};
@@ -69,6 +69,7 @@ impl Worker {
         let mut tally = Tally { lines: block.line_count(), ..Tally::default() };
         let mut rejects = Vec::new();
         let mut requests: Vec<EdgeRequest<'_>> = Vec::new();
+        let mut parents = HashSet::new();
         let mut reject = |raw: RawLine<'_>, why: Reject, tally: &mut Tally| {
             tally.reject(why.reason);
             let bytes = Bytes::copy_from_slice(&raw.bytes[..raw.bytes.len().min(KEPT_BYTES)]);
@@ -83,6 +84,10 @@ impl Worker {
             match line {
                 Line::Header => {}
                 Line::Ignored(why) => tally.ignore(why),
+                Line::ParentHit { key } => {
+                    tally.ignore(Ignored::NotViewer);
+                    parents.insert(key);
+                }
                 Line::Reject(why) => reject(raw, why, &mut tally),
                 Line::Request(request) if request.time > self.rules.latest => {
                     reject(raw, Reject::BAD_TIMESTAMP, &mut tally);
@@ -94,7 +99,7 @@ impl Worker {
             }
         });
         let slots = self.prepare(&requests).await?;
-        let (arrivals, prints) = self.judge(&requests, &slots, &mut tally);
+        let (arrivals, prints) = self.judge(&requests, &slots, &parents, &mut tally);
         let rows = self.rows.finish().map_err(|e| Failure::BrokeOff(format!("rows don't fit their table: {e}")))?;
         Ok(Parsed { rows, arrivals, prints, tally, rejects })
     }
@@ -117,7 +122,15 @@ impl Worker {
         Ok(slots)
     }
 
-    fn judge(&mut self, requests: &[EdgeRequest<'_>], slots: &[Slot], tally: &mut Tally) -> (Vec<Arrival>, Vec<u128>) {
+    /// `parents`: keys of requests that a cache behind the edge answered, as a line of its own in this block says. Those
+    /// of other blocks aren't known: such a request is taken as its own line has it.
+    fn judge(
+        &mut self,
+        requests: &[EdgeRequest<'_>],
+        slots: &[Slot],
+        parents: &HashSet<&[u8]>,
+        tally: &mut Tally,
+    ) -> (Vec<Arrival>, Vec<u128>) {
         let (mut arrivals, mut prints) = (Vec::with_capacity(requests.len()), Vec::new());
         let rules = Arc::clone(&self.rules);
         let mut day_key = (i32::MIN, None);
@@ -128,7 +141,11 @@ impl Worker {
                 continue;
             };
             let analytics = link.analytics(request.time);
-            let kind = match judge(rules.ids, request.class, analytics, request.time, &rules.events) {
+            let class = match request.line_key {
+                Some(key) if parents.contains(key) => EdgeClass::Edge,
+                _ => request.class,
+            };
+            let kind = match judge(rules.ids, class, analytics, request.time, &rules.events) {
                 Word::Record(kind) => kind,
                 Word::Counted => {
                     tally.counted += 1;
@@ -142,6 +159,7 @@ impl Worker {
             let click_id = match (rules.ids, request.line_key) {
                 (Ids::Trusted, Some(key)) => ClickId::from_edge(rules.provider, key, request.code),
                 _ => {
+                    // of the line as it is: another file may have it without its parent's
                     prints.push(fingerprint(request));
                     ClickId([0; 16])
                 }
