@@ -92,8 +92,8 @@ impl<'a> Sample<'a> {
     pub fn of(head: &'a [u8]) -> Self {
         let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
         let whole = match memchr::memrchr(b'\n', head) {
-            Some(end) => &head[..end],
-            None => head,
+            Some(end) if !head[..end].trim_ascii().is_empty() => &head[..end],
+            _ => head,
         };
         let lines = whole.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         Self { lines: lines.filter(|line| !line.trim_ascii().is_empty()).take(Self::LINES).collect() }
@@ -249,5 +249,6 @@ mod tests {
         assert_eq!(lines(b""), Vec::<&[u8]>::new());
         assert_eq!(lines(b"\xef\xbb\xbfa\r\n\r\n  \nb\ncut"), [b"a", b"b"]);
         assert_eq!(lines(b"only"), [b"only"]);
+        assert_eq!(lines(b"\r\n\nonly"), [b"only"], "blank lines are none");
     }
 }
