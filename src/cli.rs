@@ -249,6 +249,46 @@ pub(crate) enum EdgeLogs {
         #[arg(long)]
         json: bool,
     },
+    /// Decide an hour whose request ids don't meet: what its lines without an event are
+    Settle {
+        /// The provider whose lines they are
+        #[arg(long)]
+        provider: String,
+        /// The hour in UTC, as 2026-11-01T10
+        #[arg(long, value_parser = hour)]
+        hour: schemas::UtcMicros,
+        /// What they are
+        #[arg(long = "as", value_enum)]
+        settle_as: SettleAs,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take an import back: its rows go, and logs that overlap with it are taken in again
+    Revert {
+        /// Its id
+        id: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What lines without an event are, when request ids don't meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SettleAs {
+    /// Clicks whose events were lost
+    Recovered,
+    /// Clicks that are counted, under other ids
+    Counted,
+}
+
+/// An hour as `2026-11-01T10`, or any instant of it.
+fn hour(text: &str) -> Result<schemas::UtcMicros, String> {
+    let whole = if text.len() == "2026-11-01T10".len() { format!("{text}:00:00Z") } else { text.to_owned() };
+    let instant = chrono::DateTime::parse_from_rfc3339(&whole)
+        .map_err(|_| format!("{text:?} is no hour: expected one in UTC as 2026-11-01T10, or an instant of it"))?;
+    Ok(schemas::UtcMicros(schemas::UtcMicros::from(instant.to_utc()).hour() * schemas::time::HOUR))
 }
 
 /// `journal …`

@@ -55,6 +55,7 @@ pub struct Metrics {
     clicks_committed: Family<RowLabels, Counter>,
     duplicates: Family<PathLabels, Counter>,
     edge_log_lines: Family<LineLabels, Counter>,
+    mismatched_hours: Gauge,
     late: Counter,
     rejected: Counter,
     commit_seconds: Histogram,
@@ -68,6 +69,7 @@ impl Default for Metrics {
             clicks_committed: Family::default(),
             duplicates: Family::default(),
             edge_log_lines: Family::default(),
+            mismatched_hours: Gauge::default(),
             late: Counter::default(),
             rejected: Counter::default(),
             commit_seconds: Histogram::new(COMMIT_SECONDS),
@@ -85,6 +87,8 @@ impl Metrics {
         registry.register(name("duplicates"), "Records of a click that was there already", self.duplicates.clone());
         let lines = self.edge_log_lines.clone();
         registry.register(name("edge_log_lines"), "Records of edge logs, by what became of them", lines);
+        let hours = self.mismatched_hours.clone();
+        registry.register(name("edge_log_mismatched_hours"), "Hours whose ids don't meet, undecided", hours);
         registry.register(name("late_events"), "Events that went to arrivals", self.late.clone());
         registry.register(name("rejected_records"), "Stream records that are no events", self.rejected.clone());
         registry.register(name("commit_seconds"), "Time of a group commit", self.commit_seconds.clone());
@@ -113,6 +117,11 @@ impl Metrics {
             let labels = LineLabels { format: format.to_owned(), result };
             self.edge_log_lines.get_or_create(&labels).inc_by(lines);
         }
+    }
+
+    /// Tells how many hours wait for an operator, as their ids don't meet.
+    pub(crate) fn note_mismatched(&self, hours: usize) {
+        self.mismatched_hours.set(hours as i64);
     }
 
     /// Counts what a commit of the hot path has done.

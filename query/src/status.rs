@@ -87,10 +87,21 @@ pub struct EdgeLogsStatus {
     pub queued: u64,
     /// Lines that wait for their event.
     pub waiting: u64,
-    /// Hours whose ids don't meet, as `provider/hour`.
-    pub mismatched: Vec<String>,
+    /// Hours in which request ids of edge and origin don't meet, for an operator to decide.
+    pub mismatched: Vec<MismatchedHour>,
     /// Continuous sources.
     pub sources: Vec<EdgeSource>,
+}
+
+/// A provider's hour whose ids don't meet.
+#[derive(Clone, Debug, Serialize)]
+pub struct MismatchedHour {
+    /// The provider.
+    pub provider: String,
+    /// The hour's begin.
+    pub hour: UtcMicros,
+    /// Lines that wait for the decision.
+    pub waiting: u64,
 }
 
 /// A continuous source of edge logs.

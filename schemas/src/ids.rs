@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::time::UtcMicros;
+
 /// Identity of one request. Two records with one id are one click (design §4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClickId(pub [u8; 16]);
@@ -28,6 +30,13 @@ impl ClickId {
     /// A fresh id (UUIDv7) for a request that no edge has named.
     pub fn unique() -> Self {
         Self(*Uuid::now_v7().as_bytes())
+    }
+
+    /// When an id of [`ClickId::unique`] was made, to the millisecond. An edge's may look like one, with any time.
+    pub fn made_at(self) -> Option<UtcMicros> {
+        let is_one = self.0[6] >> 4 == 7 && self.0[8] >> 6 == 0b10;
+        let millis = (self.as_u128() >> 80) as i64;
+        is_one.then_some(UtcMicros(millis * 1_000))
     }
 
     /// The id as a number, for sets and hashing.
@@ -129,6 +138,14 @@ mod tests {
         assert_ne!(id, ClickId::from_edge("fastly", b"abc", "k"));
         assert_ne!(id, ClickId::from_edge("nginx", b"abd", "k"));
         assert_ne!(id, ClickId::from_edge("nginx", b"ab", "ck"));
+    }
+
+    #[test]
+    fn an_id_made_here_tells_when() {
+        let before = UtcMicros::now();
+        let made = ClickId::unique().made_at().unwrap();
+        assert!(made.0 > before.0 - 1_001 && made <= UtcMicros::now(), "{made}");
+        assert_eq!(ClickId::from(0).made_at(), None);
     }
 
     #[test]

@@ -126,7 +126,8 @@ static REJECTS: LazyLock<SchemaRef> = LazyLock::new(|| {
 
 /// `edge_files`: the logs taken in. `summary` is the JSON of interface §5 as it stood when the file was done; the
 /// counts that may move as waiting lines settle are derived from `clicks` and `arrivals` by `import_id`. `location` is
-/// where the file may be read again, `options` what the import was told (JSON).
+/// where the file may be read again, `options` what the import was told (JSON). `origin_hours`: of the provider in
+/// front of our redirect, how many lines of each hour since the epoch reached the origin, with a sample of their ids.
 static EDGE_FILES: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
         text("id", false),
@@ -145,6 +146,7 @@ static EDGE_FILES: LazyLock<SchemaRef> = LazyLock::new(|| {
         text("summary", false),
         text("location", true),
         text("options", false),
+        text("origin_hours", true),
     ]))
 });
 

@@ -74,7 +74,8 @@ fn options(arguments: &Backfill) -> anyhow::Result<ImportOptions> {
     })
 }
 
-async fn importer(config: &Config) -> anyhow::Result<Importer> {
+/// What takes logs in, for commands.
+pub(super) async fn importer(config: &Config) -> anyhow::Result<Importer> {
     let store = open::link_store(config).await?;
     imports::importer(config, &store, open::lake(config)?, Arc::new(enricher(config)?))
 }
@@ -177,6 +178,14 @@ pub(crate) fn text(summary: &Summary) -> String {
         let kept = if summary.dry_run { "" } else { " (kept in table `rejects`)" };
         lines.push(format!("  rejected{kept}: {rejected}"));
     }
+    lines.extend(summary.mismatched.iter().map(|one| {
+        let hour = one.hour.to_string();
+        format!(
+            "  mismatched: in the hour {hour} the request ids of {} lines meet no event; decide what they are with\n    \
+             highwater edge-logs settle --provider {} --hour {} --as recovered|counted",
+            one.waiting, one.provider, &hour[..13.min(hour.len())]
+        )
+    }));
     if let (Some(first), Some(last)) = (summary.first, summary.last) {
         // of a moment's work a rate says nothing
         let rate = (summary.seconds >= 1.0).then(|| format!(", {:.0} lines/s", summary.lines as f64 / summary.seconds));

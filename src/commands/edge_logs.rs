@@ -1,13 +1,19 @@
-//! `highwater edge-logs list|show`: what logs came in, and what became of their lines.
+//! `highwater edge-logs …`: what logs came in, what became of their lines, and taking one back.
 
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
-use processor::import::{Stored, stored};
+use processor::import::{Importer, Input, Reverted, Stored, Summary, stored};
+use processor::settle::{Settler, Standing};
+use serde::Serialize;
+use serde_json::json;
 
 use super::{backfill, open, print};
-use crate::cli::EdgeLogs;
+use crate::cli::{EdgeLogs, SettleAs};
 use crate::config::Config;
+use crate::run::settle_config;
 
 /// Lists the logs, or shows one, as they stand now.
 pub(crate) async fn run(command: EdgeLogs, config: &Config) -> anyhow::Result<ExitCode> {
@@ -22,8 +28,110 @@ pub(crate) async fn run(command: EdgeLogs, config: &Config) -> anyhow::Result<Ex
             let import = found.with_context(|| format!("there is no import {id}; `edge-logs list` names them"))?;
             if json { print::json(&import)? } else { print::line(&text(&import))? }
         }
+        EdgeLogs::Settle { provider, hour, settle_as, json } => {
+            let registry = Arc::new(open::link_store(config).await?);
+            let mut settler = Settler::new(&lake, registry, settle_config(config)).await?;
+            let standing = match settle_as {
+                SettleAs::Recovered => Standing::Recovered,
+                SettleAs::Counted => Standing::Counted,
+            };
+            let settled = settler.decide_hour(&provider, hour, standing).await?;
+            if json {
+                print::json(&json!({
+                    "provider": provider, "hour": hour, "as": standing.as_str(), "added": settled.added,
+                    "already_counted": settled.already_counted,
+                }))?;
+            } else {
+                print::line(&format!(
+                    "the hour {hour} of {provider} is decided: {}; {} rows added, {} lines counted already",
+                    standing.as_str(),
+                    settled.added,
+                    settled.already_counted
+                ))?;
+            }
+        }
+        EdgeLogs::Revert { id, json } => return revert(&id, json, config).await,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What became of a revert.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    /// The import that was taken back, as it stands now.
+    reverted: Stored,
+    /// Rows that have left `clicks`.
+    removed: u64,
+    /// Records that have left `arrivals`.
+    removed_waiting: u64,
+    /// Logs taken in again.
+    again: Vec<Summary>,
+    /// Logs that can't be read any more.
+    deliver_again: Vec<Missing>,
+}
+
+/// A log to be delivered again.
+#[derive(Debug, Serialize)]
+struct Missing {
+    id: String,
+    name: String,
+    location: Option<String>,
+    sha256: String,
+    why: String,
+}
+
+/// Takes an import back and takes in again what overlaps with it. Ends with 1 while something is to be delivered again.
+async fn revert(id: &str, json: bool, config: &Config) -> anyhow::Result<ExitCode> {
+    let importer = backfill::importer(config).await?;
+    let Reverted { import, removed, removed_waiting, again } = importer.revert(id).await?;
+    let mut outcome =
+        Outcome { reverted: import, removed, removed_waiting, again: Vec::new(), deliver_again: Vec::new() };
+    for other in again {
+        match take_in_again(&importer, &other).await {
+            Ok(summary) => outcome.again.push(summary),
+            Err(error) => outcome.deliver_again.push(Missing {
+                id: other.summary.id,
+                name: other.summary.name,
+                location: other.location,
+                sha256: other.sha256,
+                why: crate::explain(&error),
+            }),
+        }
+    }
+    if json {
+        print::json(&outcome)?
+    } else {
+        print::line(&told(&outcome))?
+    }
+    Ok(if outcome.deliver_again.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Takes a log in once more, from where it came and as it was told then.
+async fn take_in_again(importer: &Importer, log: &Stored) -> anyhow::Result<Summary> {
+    let location = log.location.as_deref().context("it came through a pipe, and can't be read again")?;
+    let options = log.options.clone().context("it was taken in with options that this version doesn't know")?;
+    let mut input = Input::open(Path::new(location)).with_context(|| format!("can't open {location}"))?;
+    input.name.clone_from(&log.summary.name);
+    Ok(importer.import(input.expecting(&log.sha256), options, |_| {}).await?)
+}
+
+/// The outcome for people.
+fn told(outcome: &Outcome) -> String {
+    let summary = &outcome.reverted.summary;
+    let mut lines = vec![format!(
+        "{} (id {}) is taken back: {} rows and {} waiting records are gone",
+        summary.name, summary.id, outcome.removed, outcome.removed_waiting
+    )];
+    if !outcome.again.is_empty() {
+        lines.push("taken in again, as lines of theirs may have been counted by those rows:".to_owned());
+        lines.extend(outcome.again.iter().map(backfill::text));
+    }
+    if !outcome.deliver_again.is_empty() {
+        lines.push("deliver these again; until then lines of theirs may be missing:".to_owned());
+        let missing = |log: &Missing| format!("  {} (id {}): {}", log.name, log.id, log.why);
+        lines.extend(outcome.deliver_again.iter().map(missing));
+    }
+    lines.join("\n")
 }
 
 /// One import for people.

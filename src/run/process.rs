@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use ingest::edge::Ids;
 use ingest::journal::{Journal, JournalPartition};
 use ingest::stream::Partition;
 use processor::enrich::{EnrichConfig, Enricher};
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::journals::ids_in;
 use super::tasks::Tasks;
-use super::{gaps, progress, retire};
+use super::{gaps, id_mode, progress, retire};
 use crate::config::Config;
 
 /// Partitions handed over ahead of the hot path's taking them.
@@ -152,10 +153,17 @@ pub(crate) fn waits(config: &Config) -> Waits {
     Waits { skew: config.edge.skew.0, repeat: config.edge.repeat.0, recover_after: config.edge.recover_after.0 }
 }
 
+/// The provider whose request ids must meet those of events.
+fn guarded(config: &Config) -> Option<String> {
+    let provider = &config.edge.provider;
+    (provider != "none" && id_mode(&config.edge).resolve(provider) == Ids::Trusted).then(|| provider.clone())
+}
+
 /// The settler's settings, as configured.
 pub(crate) fn settle_config(config: &Config) -> SettleConfig {
     SettleConfig {
         waits: waits(config),
+        guarded: guarded(config),
         max_skew: config.edge.max_skew.0,
         settle: config.edge.settle.0,
         ..SettleConfig::default()

@@ -9,8 +9,10 @@ use async_trait::async_trait;
 use ingest::journal::Journal;
 use ingest::ports::{JournalState, RegisteredJournal, Registry};
 use processor::lake::Lake;
-use processor::settle::waiting;
-use query::status::{EdgeLogsStatus, EdgeSource, JournalStatus, PartitionStatus, SamplingStatus, Status, StreamStatus};
+use processor::settle::{Mismatched, waiting};
+use query::status::{
+    EdgeLogsStatus, EdgeSource, JournalStatus, MismatchedHour, PartitionStatus, SamplingStatus, Status, StreamStatus,
+};
 use query::{Freshness, StatusError, StatusSource};
 use redirect::links::LinkStore;
 use schemas::tables::Table;
@@ -118,10 +120,12 @@ impl Sources {
     async fn edge_logs(&self, now: UtcMicros) -> Result<EdgeLogsStatus, StatusError> {
         let arrivals = self.lake.table(Table::Arrivals).await.map_err(failed)?;
         let sources = progress::sources(&self.lake).await.map_err(failed)?;
+        let mismatched = processor::settle::mismatched(&self.lake).await.map_err(failed)?;
+        let hour = |one: Mismatched| MismatchedHour { provider: one.provider, hour: one.hour, waiting: one.waiting };
         Ok(EdgeLogsStatus {
             queued: 0,
             waiting: waiting(&arrivals).await.map_err(failed)?,
-            mismatched: Vec::new(),
+            mismatched: mismatched.into_iter().map(hour).collect(),
             sources: sources
                 .into_iter()
                 .map(|(name, through)| EdgeSource {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod crash;
+mod edge_logs;
 mod errors;
 mod exact;
 mod product;

@@ -29,6 +29,7 @@ struct Counts {
 #[derive(Debug)]
 pub(super) struct DryRun {
     summary: Summary,
+    provider: String,
     seen: IdSet,
     days: BTreeMap<i32, Counts>,
     links: HashMap<String, Counts>,
@@ -36,14 +37,15 @@ pub(super) struct DryRun {
 }
 
 impl DryRun {
-    pub(super) fn new(summary: Summary, started: std::time::Instant) -> Self {
-        Self { summary, seen: IdSet::default(), days: BTreeMap::new(), links: HashMap::new(), started }
+    pub(super) fn new(summary: Summary, provider: String, started: std::time::Instant) -> Self {
+        Self { summary, provider, seen: IdSet::default(), days: BTreeMap::new(), links: HashMap::new(), started }
     }
 
     /// Decides on a chunk as a run would.
     pub(super) async fn judge(&mut self, settler: &mut Settler, chunk: &Chunk) -> Result<(), Failure> {
         let complete_through = settler.desk.peek(UtcMicros::now()).await?;
         let mut decision = settler.desk.decide(&chunk.arrivals, complete_through).await?;
+        settler.hold_chunk(&self.provider, &chunk.arrivals, &mut decision).await?;
         for (arrival, fate) in chunk.arrivals.iter().zip(&mut decision.fates) {
             if *fate == Fate::Counted {
                 continue;

@@ -71,6 +71,22 @@ pub enum ImportError {
         /// The mode of this one.
         asked: IdMode,
     },
+    /// The input is not the one that was meant.
+    #[error("{name}: holds other bytes than were taken in before (SHA-256 {found}, expected {expected})")]
+    OtherContent {
+        /// The input.
+        name: String,
+        /// SHA-256 of the bytes that were meant.
+        expected: String,
+        /// SHA-256 of those that are there.
+        found: String,
+    },
+    /// Another import was taken back meanwhile, so that lines of this one may count again: it must begin anew.
+    #[error("{name}: another import was taken back meanwhile; import it again")]
+    BeginAnew {
+        /// The input.
+        name: String,
+    },
     /// The lake or the link store failed.
     #[error("{name}: {source}")]
     Settle {
@@ -100,6 +116,7 @@ impl ImportError {
                 | Self::WrongFormat { .. }
                 | Self::NoRequestIds { .. }
                 | Self::OtherIds { .. }
+                | Self::OtherContent { .. }
         )
     }
 }
@@ -111,6 +128,8 @@ pub(super) enum Failure {
     Read(#[from] ReadError),
     #[error(transparent)]
     Settle(#[from] SettleError),
+    #[error("another import was taken back meanwhile")]
+    BeginAnew,
     #[error("{0}")]
     BrokeOff(String),
 }
@@ -133,6 +152,7 @@ impl Failure {
         match self {
             Self::Read(source) => ImportError::Unreadable { name, source },
             Self::Settle(source) => ImportError::Settle { name, source },
+            Self::BeginAnew => ImportError::BeginAnew { name },
             Self::BrokeOff(part) => ImportError::BrokeOff { name, part },
         }
     }

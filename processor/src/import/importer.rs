@@ -16,7 +16,7 @@ use super::summary::Summary;
 use crate::enrich::Enricher;
 use crate::lake::Lake;
 use crate::metrics::Metrics;
-use crate::settle::{SettleConfig, Settler};
+use crate::settle::{SettleConfig, SettleError, Settler};
 
 /// Ids kept in memory to find lines that are rows already, bytes.
 const ID_BYTES: usize = 64 << 20;
@@ -37,7 +37,7 @@ pub struct Progress {
 /// Takes edge logs in.
 #[derive(Clone, Debug)]
 pub struct Importer {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     metrics: Metrics,
 }
 
@@ -123,7 +123,7 @@ impl Importer {
 
 impl Shared {
     /// Tables at their newest versions.
-    pub(super) async fn tables(&self) -> Result<Tables, Failure> {
+    pub(super) async fn tables(&self) -> Result<Tables, SettleError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(mut tables) = idle {
             tables.settler.desk.clicks.refresh().await?;
@@ -134,6 +134,7 @@ impl Shared {
         let (lake, config) = (&self.lake, &self.config);
         let settle = SettleConfig {
             waits: config.waits,
+            guarded: config.guarded(),
             max_skew: config.max_skew,
             settle: config.settle,
             id_bytes: ID_BYTES,

@@ -22,6 +22,8 @@ use super::summary::{State, Summary};
 use crate::lake::{Change, CommitError, Span, TableHandle};
 use crate::metrics::Metrics;
 use crate::settle::desk::{Draft, Landing, TRIES, note_added};
+use crate::settle::guard::hours::OriginHours;
+use crate::settle::guard::open_among;
 use crate::settle::ids::Spans;
 use crate::settle::{Decision, Fate, Kind, SettleError, Settler};
 
@@ -49,6 +51,8 @@ pub(super) struct Lander<'a> {
     pub(super) spans: Spans,
     /// Whether the lake must be asked.
     pub(super) recount: bool,
+    /// Lines that reached the origin, if it is to be found out whether their ids meet.
+    pub(super) origin_hours: Option<OriginHours>,
 }
 
 /// What is known of chunks brought before.
@@ -70,6 +74,10 @@ impl Lander<'_> {
     /// Brings a chunk into the lake.
     pub(super) async fn land(&mut self, chunk: Chunk) -> Result<(), Failure> {
         chunk.arrivals.iter().for_each(|arrival| self.spans.add(arrival.time));
+        if let Some(hours) = &mut self.origin_hours {
+            let lines = chunk.arrivals.iter().filter(|arrival| arrival.kind == Kind::Origin);
+            lines.for_each(|line| hours.add(line.id, line.time));
+        }
         if chunk.number < self.resumed.chunks {
             self.resumed.records += chunk.arrivals.len() as u64;
             chunk.tally.add_to(&mut self.summary);
@@ -84,7 +92,7 @@ impl Lander<'_> {
         if std::mem::replace(&mut self.resumed.taken_over, true) {
             return Ok(());
         }
-        let Held { added, waiting } =
+        let Held { added, waiting, .. } =
             held(&self.settler.desk.clicks, &self.settler.arrivals, &self.origin.import_id, &self.spans).await?;
         self.summary.already_counted += self.resumed.records;
         self.summary.resplit(added, waiting);
@@ -107,7 +115,12 @@ impl Lander<'_> {
                 self.summary.already_counted += chunk.arrivals.len() as u64;
                 return Ok(());
             }
-            let decision = self.settler.desk.decide(&chunk.arrivals, complete_through).await?;
+            if self.contained() < number {
+                // an import whose rows counted lines of this one was taken back: all of it is decided anew
+                return Err(Failure::BeginAnew);
+            }
+            let mut decision = self.settler.desk.decide(&chunk.arrivals, complete_through).await?;
+            self.settler.hold_chunk(&self.origin.provider, &chunk.arrivals, &mut decision).await?;
             if !side_done {
                 self.write_side(&chunk, &decision).await?;
                 side_done = true;
@@ -168,7 +181,7 @@ impl Lander<'_> {
         if !chunk.rejects.is_empty() {
             let rows = side::rejects(&self.origin, &chunk.rejects, now)
                 .map_err(|source| SettleError::Rows { table: Table::Rejects, source })?;
-            append_once(&mut self.side.rejects, &rows, &self.txn, contains).await?;
+            append_once(&mut self.side.rejects, &rows, &self.txn, contains, None).await?;
         }
         if let Some(ending) = &chunk.ending {
             let mut summary = self.summary.clone();
@@ -176,9 +189,10 @@ impl Lander<'_> {
             summary.state = State::Done;
             summary.seconds = self.started.elapsed().as_secs_f64();
             summary.note.clone_from(&ending.truncated);
-            let row = side::edge_file(&self.origin, &summary, now)
+            let hours = self.origin_hours.as_ref().and_then(OriginHours::to_text);
+            let row = side::edge_file(&self.origin, &summary, hours, now)
                 .map_err(|source| SettleError::Rows { table: Table::EdgeFiles, source })?;
-            append_once(&mut self.side.edge_files, &row, &self.txn, contains).await?;
+            append_once(&mut self.side.edge_files, &row, &self.txn, contains, Some(&self.origin.import_id)).await?;
         }
         Ok(())
     }
@@ -196,6 +210,7 @@ impl Lander<'_> {
             let held =
                 held(&self.settler.desk.clicks, &self.settler.arrivals, &self.origin.import_id, &self.spans).await?;
             self.summary.resplit(held.added, held.waiting);
+            self.summary.mismatched = open_among(&self.settler.desk.clicks, &self.origin.provider, &held.hours);
         }
         self.summary.state = State::Done;
         self.summary.seconds = self.started.elapsed().as_secs_f64();
@@ -221,8 +236,15 @@ pub(super) fn count(summary: &mut Summary, chunk: &Chunk, decision: &Decision) {
     }
 }
 
-/// Appends rows together with a transaction, unless it is there already.
-async fn append_once(table: &mut TableHandle, rows: &RecordBatch, txn: &str, value: i64) -> Result<(), Failure> {
+/// Appends rows together with a transaction, unless it is there already. Rows of an import that was set back since
+/// make room for those of the import named `instead_of`.
+async fn append_once(
+    table: &mut TableHandle,
+    rows: &RecordBatch,
+    txn: &str,
+    value: i64,
+    instead_of: Option<&str>,
+) -> Result<(), Failure> {
     table.refresh().await?;
     if table.txn(txn).is_some_and(|stored| stored >= value) {
         return Ok(());
@@ -233,8 +255,13 @@ async fn append_once(table: &mut TableHandle, rows: &RecordBatch, txn: &str, val
         if stored.is_some_and(|stored| stored >= value) {
             return Ok(());
         }
+        let room = match instead_of.filter(|_| stored.is_some()) {
+            Some(id) => side::room_for(table, "id", id).await?,
+            None => Change::default(),
+        };
         let change = Change {
-            add: add.clone(),
+            add: [add.clone(), room.add].concat(),
+            remove: room.remove,
             txns: vec![(txn.to_owned(), value)],
             expect: vec![(txn.to_owned(), stored)],
             ..Change::default()

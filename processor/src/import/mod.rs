@@ -11,6 +11,7 @@
 //! * [`options`]: what an import is told; [`summary`]: what it says; [`error`](ImportError): why it was refused
 //! * `identity`: the content's hash; `pipeline`, `worker`, `links`, `judge`, `tally`: bytes to chunks
 //! * `importer`, `run`, `opened`: one import from its first byte to its summary
+//! * [`revert`]: an import taken back
 //! * `land`: chunks into the lake; `side`, `recount`, `stored`: the side tables, and what the lake says of an import;
 //!   `dry`
 //!
@@ -35,6 +36,7 @@ mod opened;
 pub mod options;
 mod pipeline;
 mod recount;
+pub mod revert;
 mod run;
 mod side;
 mod stored;
@@ -49,5 +51,6 @@ mod worker;
 pub use error::ImportError;
 pub use importer::{Importer, Progress};
 pub use options::{Body, ImportConfig, ImportOptions, Input, NotAChoice, UnknownCodes};
+pub use revert::{RevertError, Reverted};
 pub use stored::{Stored, stored};
 pub use summary::{Added, IgnoredLines, Planned, State, Summary};

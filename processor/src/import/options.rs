@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use ingest::edge::{Format, IdMode, Settings};
-use serde::Serialize;
+use ingest::edge::{Format, IdMode, Ids, Settings};
+use serde::{Deserialize, Serialize};
 
 use crate::settle::Waits;
 
@@ -72,7 +72,7 @@ pub struct ImportOptions {
 }
 
 /// What an import was told, in words: `edge_files` keeps it, so that the file can be taken in again in the same way.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Told {
     id: String,
     unknown_codes: String,
@@ -88,6 +88,19 @@ impl ImportOptions {
             unknown_codes: self.unknown_codes.as_str().to_owned(),
             workspace: self.workspace.clone(),
             format: self.format.map(|format| format.to_string()),
+        })
+    }
+
+    /// What [`ImportOptions::to_json`] wrote; `None` for a format or word that this version doesn't know.
+    pub(super) fn from_json(text: &str, source: Option<String>) -> Option<Self> {
+        let told: Told = serde_json::from_str(text).ok()?;
+        Some(Self {
+            format: told.format.map(|format| format.parse()).transpose().ok()?,
+            id: told.id.parse().ok()?,
+            source,
+            unknown_codes: told.unknown_codes.parse().ok()?,
+            dry_run: false,
+            workspace: told.workspace,
         })
     }
 }
@@ -117,6 +130,15 @@ pub struct ImportConfig {
     pub chunk_lines: u64,
     /// Where a stream is kept until its content's hash is known.
     pub spool_dir: PathBuf,
+}
+
+impl ImportConfig {
+    /// The provider in front of our redirect, if its ids are trusted: hours in which they don't meet are held.
+    pub(super) fn guarded(&self) -> Option<String> {
+        let provider = &self.edge_provider;
+        let judged = provider != "none" && self.edge_id.resolve(provider) == Ids::Trusted;
+        judged.then(|| provider.clone())
+    }
 }
 
 impl Default for ImportConfig {
@@ -162,6 +184,8 @@ pub struct Input {
     pub body: Body,
     /// Where the same bytes can be read again: an absolute path or an address. None of what can't be.
     pub location: Option<String>,
+    /// What the SHA-256 of its bytes must be, in hexadecimal; none: whatever it is.
+    pub sha256: Option<String>,
 }
 
 impl Input {
@@ -172,18 +196,24 @@ impl Input {
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let location = std::path::absolute(path)?.to_str().map(str::to_owned);
-        Ok(Self { name: path.display().to_string(), body: Body::File(file), location })
+        Ok(Self { name: path.display().to_string(), body: Body::File(file), location, sha256: None })
     }
 
     /// A stream under a name.
     pub fn stream(name: impl Into<String>, bytes: impl Read + Send + 'static) -> Self {
-        Self { name: name.into(), body: Body::Stream(Box::new(bytes)), location: None }
+        Self { name: name.into(), body: Body::Stream(Box::new(bytes)), location: None, sha256: None }
     }
 
     /// The same, with the address at which it can be read again.
     #[must_use]
     pub fn with_location(self, location: impl Into<String>) -> Self {
         Self { location: Some(location.into()), ..self }
+    }
+
+    /// The same, to be refused if its bytes are others than those whose SHA-256 is given, in hexadecimal.
+    #[must_use]
+    pub fn expecting(self, sha256: impl Into<String>) -> Self {
+        Self { sha256: Some(sha256.into()), ..self }
     }
 }
 
@@ -196,5 +226,23 @@ mod tests {
         assert_eq!("ignore".parse::<UnknownCodes>().unwrap(), UnknownCodes::Ignore);
         let error = "keep them".parse::<UnknownCodes>().unwrap_err();
         assert_eq!(error.to_string(), "\"keep them\" is not one of keep, ignore");
+    }
+
+    #[test]
+    fn what_was_told_can_be_told_again() {
+        let told = ImportOptions {
+            format: Some(Format::CloudFrontV1),
+            id: IdMode::StatusOnly,
+            source: Some("s".into()),
+            unknown_codes: UnknownCodes::Ignore,
+            dry_run: false,
+            workspace: Some("w".into()),
+        };
+        let again = |options: &ImportOptions| {
+            let read = ImportOptions::from_json(&options.to_json().unwrap(), options.source.clone()).unwrap();
+            format!("{read:?}") == format!("{options:?}")
+        };
+        assert!(again(&told) && again(&ImportOptions::default()));
+        assert!(ImportOptions::from_json("{\"id\":\"other\",\"unknown_codes\":\"keep\"}", None).is_none());
     }
 }

@@ -1,10 +1,11 @@
 //! What the lake holds of an import: for summaries that its own counting can't give, because a killed run did a part
 //! of it, or because lines that waited have been settled since.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use arrow::array::{Array as _, AsArray as _, RecordBatch};
+use arrow::datatypes::TimestampMicrosecondType;
 use schemas::tables::Table;
 use schemas::{Source, UtcMicros};
 
@@ -14,10 +15,12 @@ use crate::settle::ids::Spans;
 use crate::settle::waiting::corrects;
 
 /// Rows of one import.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) added: Added,
     pub(super) waiting: u64,
+    /// Of these, lines of requests that reached the origin, by hour.
+    pub(super) hours: BTreeMap<i64, u64>,
 }
 
 /// Counts the rows of `import_id` whose times are among `spans`.
@@ -42,16 +45,22 @@ pub(super) async fn held_of(
     let mut all: HashMap<String, Held> = HashMap::new();
     for table in [arrivals, clicks] {
         let waits = table.table() == Table::Arrivals;
-        let columns: &[&str] = if waits { &["import_id", "source", "corrects"] } else { &["import_id", "source"] };
+        let columns: &[&str] =
+            if waits { &["import_id", "source", "corrects", "event_time"] } else { &["import_id", "source"] };
         for file in table.files().iter().filter(|file| near(file.min_time, file.max_time)) {
             for batch in table.read(file, columns).await? {
-                count(&batch, imports, |id, source| {
+                count(&batch, imports, |id, source, hour| {
                     if !all.contains_key(id) {
                         all.insert(id.to_owned(), Held::default());
                     }
                     let Some(held) = all.get_mut(id) else { return };
                     match source {
-                        _ if waits => held.waiting += 1,
+                        _ if waits => {
+                            held.waiting += 1;
+                            if let Some(hour) = hour.filter(|_| source == Some(Source::Recovered)) {
+                                *held.hours.entry(hour).or_default() += 1;
+                            }
+                        }
                         Some(Source::Edge) => held.added.edge += 1,
                         Some(Source::Recovered) => held.added.recovered += 1,
                         _ => {}
@@ -63,7 +72,9 @@ pub(super) async fn held_of(
     Ok(all)
 }
 
-fn count(batch: &RecordBatch, imports: &HashSet<&str>, mut found: impl FnMut(&str, Option<Source>)) {
+fn count(batch: &RecordBatch, imports: &HashSet<&str>, mut found: impl FnMut(&str, Option<Source>, Option<i64>)) {
+    let times =
+        batch.column_by_name("event_time").and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>());
     let (Some(ids), Some(sources)) = (batch.column(0).as_string_opt::<i32>(), batch.column(1).as_string_opt::<i32>())
     else {
         return;
@@ -71,7 +82,8 @@ fn count(batch: &RecordBatch, imports: &HashSet<&str>, mut found: impl FnMut(&st
     // what only corrects waits for nothing
     for row in (0..batch.num_rows()).filter(|row| ids.is_valid(*row) && !corrects(batch, *row)) {
         if imports.contains(ids.value(row)) {
-            found(ids.value(row), sources.value(row).parse().ok());
+            let hour = times.map(|times| UtcMicros(times.value(row)).hour());
+            found(ids.value(row), sources.value(row).parse().ok(), hour);
         }
     }
 }

@@ -16,15 +16,20 @@ use super::importer::{Progress, Shared, Tables};
 use super::land::{Lander, Resumed, contained};
 use super::options::{ImportOptions, Input};
 use super::pipeline::{Chunk, Chunks};
-use super::recount::held;
+use super::recount::{Held, held};
 use super::side::Origin;
 use super::stored::row_of;
 use super::summary::{State, Summary};
 use crate::metrics::Metrics;
+use crate::settle::guard::hours::OriginHours;
+use crate::settle::guard::open_among;
 use crate::settle::ids::Spans;
 
 /// Hexadecimal digits of the content's hash that name an import.
 pub(super) const ID_DIGITS: usize = 32;
+
+/// How often an import begins anew because another one was taken back.
+const BEGUN_ANEW: u32 = 10;
 
 /// One import.
 pub(super) struct Run {
@@ -40,14 +45,24 @@ impl Run {
     pub(super) async fn import(
         self,
         input: Input,
-        progress: impl FnMut(Progress) + Send,
+        mut progress: impl FnMut(Progress) + Send,
     ) -> Result<Summary, ImportError> {
         let (name, location) = (input.name, input.location);
         let hashed = identity::hash(input.body, &self.shared.config.spool_dir)
             .map_err(|source| ImportError::Spool { name: name.clone(), source })?;
+        let found = identity::hex(&hashed.sha256);
+        if let Some(expected) = input.sha256.filter(|expected| *expected != found) {
+            return Err(ImportError::OtherContent { name, expected, found });
+        }
         let key = identity::key(&hashed.sha256, &self.options);
-        let mut tables = self.shared.tables().await.map_err(|failure| failure.of(&name))?;
-        let summary = self.take_in(&name, location, hashed, &key, &mut tables, progress).await;
+        let mut tables = self.shared.tables().await.map_err(|error| Failure::from(error).of(&name))?;
+        let mut again = 0;
+        let summary = loop {
+            match self.take_in(&name, location.as_deref(), &hashed, &key, &mut tables, &mut progress).await {
+                Err(ImportError::BeginAnew { .. }) if again < BEGUN_ANEW => again += 1,
+                summary => break summary,
+            }
+        };
         if summary.is_ok() && !self.options.dry_run {
             tables.keep_up().await;
         }
@@ -58,24 +73,26 @@ impl Run {
     async fn take_in(
         &self,
         name: &str,
-        location: Option<String>,
-        hashed: Hashed,
+        location: Option<&str>,
+        hashed: &Hashed,
         key: &str,
         tables: &mut Tables,
-        progress: impl FnMut(Progress) + Send,
+        progress: &mut (impl FnMut(Progress) + Send),
     ) -> Result<Summary, ImportError> {
         let txn = format!("file/{key}");
         let import_id = &key[..ID_DIGITS];
         let done = contained(&tables.settler, &txn);
-        if tables.side.edge_files.txn(&txn).is_some_and(|chunks| done >= chunks) {
+        // none: never, or taken back since
+        if tables.side.edge_files.txn(&txn).is_some_and(|chunks| chunks > 0 && done >= chunks) {
             let repeat = self.repeat(name, import_id, tables).await.map_err(|failure| failure.of(name))?;
             if let Some(summary) = repeat {
                 return Ok(summary);
             }
         }
+        let set_back = tables.settler.desk.clicks.txn(&txn).or(tables.settler.arrivals.txn(&txn)).is_some();
         let (of, whole) = (hashed.bytes, hashed.reader());
         let content = hashed.sha256;
-        let Some(opened) = self.open(name, &hashed)? else {
+        let Some(opened) = self.open(name, hashed)? else {
             return Ok(self.empty(name, import_id));
         };
         let (format, ids) = (opened.parser.format(), opened.ids);
@@ -92,9 +109,10 @@ impl Run {
             provider: format.provider().to_owned(),
             source: self.options.source.clone(),
             sha256: identity::hex(&content),
-            location,
+            location: location.map(str::to_owned),
             options: self.options.to_json().map_err(|e| Failure::BrokeOff(e.to_string()).of(name))?,
         };
+        let judged = tables.settler.judges(format.provider());
         let lander = Lander {
             settler: &mut tables.settler,
             side: &mut tables.side,
@@ -105,7 +123,9 @@ impl Run {
             started: self.started,
             resumed: Resumed::from(if self.options.dry_run { 0 } else { done }),
             spans: Spans::default(),
-            recount: false,
+            // what it has brought before it was set back is its own
+            recount: done == 0 && set_back,
+            origin_hours: judged.then(OriginHours::default),
         };
         let run = async {
             let workers = self.workers(format, ids, import_id).await?;
@@ -120,16 +140,17 @@ impl Run {
     /// The summary of a file that the lake holds in full; `None` if it was never told what that was.
     async fn repeat(&self, name: &str, import_id: &str, tables: &mut Tables) -> Result<Option<Summary>, Failure> {
         let Some(stored) = row_of(&tables.side.edge_files, import_id).await? else { return Ok(None) };
-        let stored = stored.summary;
+        let (stored, provider) = (stored.summary, stored.provider);
         if stored.waiting > 0 && !self.options.dry_run {
             tables.settler.settle().await?;
         }
         let spans: Spans = [stored.first, stored.last].into_iter().flatten().collect();
-        let waiting = match stored.waiting {
-            0 => 0,
-            _ => held(&tables.settler.desk.clicks, &tables.settler.arrivals, import_id, &spans).await?.waiting,
+        let held = match stored.waiting {
+            0 => Held::default(),
+            _ => held(&tables.settler.desk.clicks, &tables.settler.arrivals, import_id, &spans).await?,
         };
-        let mut summary = stored.repeated(waiting);
+        let mut summary = stored.repeated(held.waiting);
+        summary.mismatched = open_among(&tables.settler.desk.clicks, &provider, &held.hours);
         name.clone_into(&mut summary.name);
         summary.dry_run = self.options.dry_run;
         summary.seconds = self.started.elapsed().as_secs_f64();
@@ -152,7 +173,7 @@ impl Run {
         check: JoinHandle<Result<(), ReadError>>,
         lander: Lander<'_>,
         of: u64,
-        progress: impl FnMut(Progress) + Send,
+        progress: &mut (impl FnMut(Progress) + Send),
     ) -> Result<Summary, Failure> {
         let (send, receive) = mpsc::channel::<Chunk>(1);
         let collect = async move {
@@ -179,9 +200,12 @@ impl Run {
         mut chunks: mpsc::Receiver<Chunk>,
         mut lander: Lander<'_>,
         of: u64,
-        mut progress: impl FnMut(Progress) + Send,
+        progress: &mut (impl FnMut(Progress) + Send),
     ) -> Result<Summary, Failure> {
-        let mut dry = self.options.dry_run.then(|| DryRun::new(lander.summary.clone(), self.started));
+        let mut dry = self
+            .options
+            .dry_run
+            .then(|| DryRun::new(lander.summary.clone(), lander.origin.provider.clone(), self.started));
         let (mut lines, mut note) = (0, None);
         while let Some(chunk) = chunks.recv().await {
             if self.cancel.is_cancelled() {

@@ -1,14 +1,20 @@
 //! Rows of the side tables of an import: `rejects` and `edge_files`.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::array::{
+    ArrayRef, AsArray as _, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+};
 use arrow::error::ArrowError;
 use schemas::UtcMicros;
 use schemas::tables::Table;
 
 use super::summary::Summary;
 use super::tally::RejectedLine;
+use crate::lake::{Change, Span, TableHandle};
+use crate::settle::SettleError;
+use crate::settle::take_out::without;
 
 /// What the side tables say of an import.
 #[derive(Clone, Debug)]
@@ -41,7 +47,12 @@ pub(super) fn rejects(origin: &Origin, lines: &[RejectedLine], at: UtcMicros) ->
 }
 
 /// The row of `edge_files`.
-pub(super) fn edge_file(origin: &Origin, summary: &Summary, at: UtcMicros) -> Result<RecordBatch, ArrowError> {
+pub(super) fn edge_file(
+    origin: &Origin,
+    summary: &Summary,
+    origin_hours: Option<String>,
+    at: UtcMicros,
+) -> Result<RecordBatch, ArrowError> {
     let text = |text: Option<&str>| Arc::new(StringArray::from(vec![text])) as ArrayRef;
     let count = |count: u64| Arc::new(Int64Array::from(vec![count as i64])) as ArrayRef;
     let instant = |time: Option<UtcMicros>| instants(vec![time.map(|time| time.0)]);
@@ -63,8 +74,67 @@ pub(super) fn edge_file(origin: &Origin, summary: &Summary, at: UtcMicros) -> Re
         text(Some(&json)),
         text(origin.location.as_deref()),
         text(Some(&origin.options)),
+        text(origin_hours.as_deref()),
     ];
     RecordBatch::try_new(Table::EdgeFiles.schema(), columns)
+}
+
+/// A change that takes the rows out of a small table whose text in `column` is `id`.
+pub(super) async fn room_for(table: &TableHandle, column: &str, id: &str) -> Result<Change, SettleError> {
+    let gone = HashSet::from([id]);
+    let unfit = |source| SettleError::Rows { table: table.table(), source };
+    let (mut remove, mut rest) = (Vec::new(), Vec::new());
+    for file in table.files() {
+        let batches = table.read(file, &[]).await?;
+        let kept: Result<Vec<RecordBatch>, ArrowError> =
+            batches.iter().map(|batch| without(batch, column, &gone)).collect();
+        let kept = kept.map_err(unfit)?;
+        let rows = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+        if rows(&kept) < rows(&batches) {
+            remove.push(Arc::clone(file));
+            rest.extend(kept);
+        }
+    }
+    Ok(Change { add: table.write_spanning(&rest, Span::Day).await?, remove, ..Change::default() })
+}
+
+/// A change that gives rows of `edge_files` other summaries, by the import's id.
+pub(super) async fn told_anew(
+    edge_files: &TableHandle,
+    summaries: &HashMap<String, Summary>,
+) -> Result<Change, SettleError> {
+    let unfit = |source| SettleError::Rows { table: Table::EdgeFiles, source };
+    let (mut remove, mut rest) = (Vec::new(), Vec::new());
+    for file in edge_files.files() {
+        let batches = edge_files.read(file, &[]).await?;
+        let named = |batch: &RecordBatch| {
+            let ids = batch.column_by_name("id").and_then(|column| column.as_string_opt::<i32>());
+            ids.is_some_and(|ids| ids.iter().flatten().any(|id| summaries.contains_key(id)))
+        };
+        if batches.iter().any(named) {
+            remove.push(Arc::clone(file));
+            for batch in &batches {
+                rest.push(with_summaries(batch, summaries).map_err(unfit)?);
+            }
+        }
+    }
+    Ok(Change { add: edge_files.write_spanning(&rest, Span::Day).await?, remove, ..Change::default() })
+}
+
+fn with_summaries(batch: &RecordBatch, summaries: &HashMap<String, Summary>) -> Result<RecordBatch, ArrowError> {
+    let text = |name: &str| {
+        let column = batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
+        column.ok_or_else(|| ArrowError::SchemaError(format!("{name} is missing, or no text")))
+    };
+    let (ids, texts) = (text("id")?, text("summary")?);
+    let told = ids.iter().zip(texts).map(|(id, before)| match id.and_then(|id| summaries.get(id)) {
+        Some(summary) => serde_json::to_string(summary).map_err(|e| ArrowError::JsonError(e.to_string())),
+        None => Ok(before.unwrap_or_default().to_owned()),
+    });
+    let told: Result<Vec<String>, ArrowError> = told.collect();
+    let mut columns = batch.columns().to_vec();
+    columns[batch.schema().index_of("summary")?] = Arc::new(StringArray::from(told?));
+    RecordBatch::try_new(batch.schema(), columns)
 }
 
 fn instants(micros: Vec<Option<i64>>) -> ArrayRef {
@@ -74,7 +144,6 @@ fn instants(micros: Vec<Option<i64>>) -> ArrayRef {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::AsArray as _;
     use bytes::Bytes;
 
     fn origin() -> Origin {
@@ -102,7 +171,7 @@ mod tests {
         assert_eq!(batch.column_by_name("reason").unwrap().as_string::<i32>().value(1), "too_long");
 
         let summary = Summary::new("abc".into(), "f.log".into(), "nginx-json".into(), false);
-        let batch = edge_file(&origin(), &summary, UtcMicros(5)).unwrap();
+        let batch = edge_file(&origin(), &summary, None, UtcMicros(5)).unwrap();
         let json = batch.column_by_name("summary").unwrap().as_string::<i32>().value(0).to_owned();
         assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), summary);
     }

@@ -8,9 +8,11 @@ use schemas::UtcMicros;
 use schemas::tables::Table;
 use serde::Serialize;
 
+use super::options::ImportOptions;
 use super::recount::held_of;
 use super::summary::Summary;
 use crate::lake::{Lake, LakeError, TableHandle};
+use crate::settle::guard::open_among;
 
 /// An import that has ended.
 #[derive(Clone, Debug, Serialize)]
@@ -30,6 +32,9 @@ pub struct Stored {
     pub location: Option<String>,
     /// When it ended.
     pub imported_at: UtcMicros,
+    /// What it was told; none if in words that this version doesn't know.
+    #[serde(skip)]
+    pub options: Option<ImportOptions>,
 }
 
 /// The imports of a lake as they stand now, the oldest first; only the one named `id` if that is given.
@@ -61,6 +66,7 @@ pub(super) async fn refreshed(
     let now = imports.into_iter().map(|mut import| {
         let held = held.remove(&import.summary.id).unwrap_or_default();
         import.summary = import.summary.with_held(held.added, held.waiting);
+        import.summary.mismatched = open_among(clicks, &import.provider, &held.hours);
         import
     });
     Ok(now.collect())
@@ -97,6 +103,7 @@ fn read(batch: &RecordBatch, row: usize) -> Option<Stored> {
         column.is_valid(row).then(|| column.value(row).to_owned())
     };
     let at = batch.column_by_name("imported_at")?.as_primitive_opt::<TimestampMicrosecondType>()?;
+    let source_name = text("source_name");
     Some(Stored {
         summary: serde_json::from_str(&text("summary")?).ok()?,
         workspace: text("workspace")?,
@@ -104,6 +111,7 @@ fn read(batch: &RecordBatch, row: usize) -> Option<Stored> {
         sha256: text("sha256")?,
         location: text("location"),
         imported_at: UtcMicros(at.value(row)),
-        source_name: text("source_name"),
+        options: text("options").and_then(|told| ImportOptions::from_json(&told, source_name.clone())),
+        source_name,
     })
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemas::UtcMicros;
 use serde::{Deserialize, Serialize};
 
+use crate::settle::Mismatched;
+
 /// Where an import stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -148,6 +150,9 @@ pub struct Summary {
     pub last: Option<UtcMicros>,
     /// How long it took.
     pub seconds: f64,
+    /// Hours in which its request ids don't meet those of events: its lines of these wait for an operator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mismatched: Vec<Mismatched>,
     /// What a person should know, such as a file that ends in the middle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -179,6 +184,7 @@ impl Summary {
             first: None,
             last: None,
             seconds: 0.0,
+            mismatched: Vec::new(),
             note: None,
             days: None,
             links: None,
@@ -228,6 +234,14 @@ impl Summary {
         self
     }
 
+    /// The summary of an import that was taken back: what counted is ignored now.
+    pub(crate) fn reverted(mut self) -> Self {
+        self.ignored.reverted += self.settled();
+        (self.added, self.already_counted, self.waiting) = (Added::default(), 0, 0);
+        (self.state, self.note, self.mismatched) = (State::Reverted, None, Vec::new());
+        self
+    }
+
     /// Lines that count, now or later, by this import or another.
     fn settled(&self) -> u64 {
         self.records.saturating_sub(self.ignored.total() + self.rejected_total())
@@ -239,6 +253,7 @@ impl Summary {
         self.waiting = waiting.min(settled);
         self.already_counted = settled - self.waiting;
         self.added = Added::default();
+        self.mismatched = Vec::new();
         self
     }
 }
@@ -301,6 +316,9 @@ mod tests {
         let now = sample().with_held(Added { edge: 6, recovered: 2 }, 1);
         assert!(now.adds_up() && now.already_counted == 6, "{now:?}");
         assert!(sample().with_held(Added { edge: 99, recovered: 2 }, 1).adds_up());
+        let reverted = sample().reverted();
+        assert!(reverted.adds_up() && reverted.ignored.reverted == 15, "{reverted:?}");
+        assert_eq!(reverted.clone().with_held(Added::default(), 3), reverted);
         let mut settled = sample();
         settled.resplit(Added { edge: 7, recovered: 2 }, 0);
         assert!(settled.adds_up());

@@ -1,6 +1,8 @@
 //! Imports into tables in memory: repeated, resumed, beside a settler and another import, broken, refused.
 
 mod contents;
+mod guard;
+mod revert;
 mod union;
 
 use std::io::Write as _;

@@ -15,6 +15,7 @@ use schemas::{ClickId, Source, UtcMicros};
 
 use super::desk::{Draft, Landing, TRIES, chosen, fenced, note_added};
 use super::error::SettleError;
+use super::guard::Held;
 use super::settler::{Settled, Settler};
 use super::union::{Arrival, Decision, Fate};
 use super::waits::{Kind, Waits};
@@ -24,6 +25,8 @@ use crate::lake::{Change, CommitError, DataFile};
 const GROUP_ROWS: u64 = 100_000;
 /// So many files that nothing can be done with yet are merged.
 const MANY_FILES: usize = 16;
+/// Lines that are held are looked at again so much later, unless something else stands of their hour before.
+const HELD: std::time::Duration = std::time::Duration::from_secs(600);
 /// A file is not looked at again before `complete_through` has gone on by this.
 const LOOK_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -37,6 +40,9 @@ impl Settler {
         self.arrivals.refresh().await?;
         let complete_through = self.desk.look(now).await?;
         let files = self.arrivals.files();
+        if self.guard.has_moved(&self.desk.clicks) {
+            self.looked.clear();
+        }
         self.looked.retain(|path, _| files.iter().any(|file| file.path == *path));
         for group in groups(files, |file| self.is_due(file, complete_through)) {
             if self.stop.is_cancelled() {
@@ -65,12 +71,13 @@ impl Settler {
             rows.extend(self.arrivals.read(file, &[]).await?);
         }
         let arrivals = described(&rows)?;
-        let decision = self.bring_in(&rows, &arrivals, complete_through).await?;
+        let (decision, held) = self.bring_in(&rows, &arrivals, complete_through).await?;
         note_added(&self.metrics, &rows, &decision.fates);
         settled.added += decision.count(Fate::Add) as u64;
         settled.already_counted += decision.count(Fate::Counted) as u64;
         settled.waiting += decision.count(Fate::Wait) as u64;
-        self.take_away(group, &rows, &arrivals, &decision, complete_through).await
+        let next = self.next_look(&arrivals, &decision, &held, complete_through);
+        self.take_away(group, &rows, &decision, next).await
     }
 
     /// Brings what is ready into `clicks`, looking again as often as another settler was faster.
@@ -79,19 +86,36 @@ impl Settler {
         rows: &[RecordBatch],
         arrivals: &[Arrival],
         complete_through: UtcMicros,
-    ) -> Result<Decision, SettleError> {
+    ) -> Result<(Decision, Held), SettleError> {
         let mut draft = Draft::default();
         for _ in 0..TRIES {
-            let decision = self.desk.decide(arrivals, complete_through).await?;
-            if decision.settled.is_empty() {
-                return Ok(decision);
+            let mut decision = self.desk.decide(arrivals, complete_through).await?;
+            let held = self.hold(rows, arrivals, &mut decision, complete_through).await?;
+            if decision.settled.is_empty() && held.txns.is_empty() {
+                return Ok((decision, held));
             }
-            if self.desk.land(rows, arrivals, &decision, &[], &mut draft).await? == Landing::Landed {
-                return Ok(decision);
+            if self.desk.land(rows, arrivals, &decision, &held.txns, &mut draft).await? == Landing::Landed {
+                return Ok((decision, held));
             }
             self.desk.clicks.refresh().await?;
         }
         Err(SettleError::Busy { tries: TRIES })
+    }
+
+    /// Until `complete_through` is later than this, looking at what waits of a group again gains nothing.
+    fn next_look(
+        &self,
+        arrivals: &[Arrival],
+        decision: &Decision,
+        held: &Held,
+        complete_through: UtcMicros,
+    ) -> UtcMicros {
+        let waiting = arrivals.iter().zip(&decision.fates).enumerate().filter(|(_, (_, fate))| **fate == Fate::Wait);
+        let next = waiting.map(|(record, (arrival, _))| {
+            let is_held = held.records.contains(&record);
+            if is_held { complete_through.plus(HELD) } else { arrival.time.plus(self.desk.waits().of(arrival.kind)) }
+        });
+        next.min().unwrap_or(complete_through).max(complete_through.plus(LOOK_AGAIN_AFTER))
     }
 
     /// Takes the rows that are settled out of `arrivals`, once their commit has landed; the rest stays, in one file.
@@ -99,14 +123,10 @@ impl Settler {
         &mut self,
         group: &[Arc<DataFile>],
         rows: &[RecordBatch],
-        arrivals: &[Arrival],
         decision: &Decision,
-        complete_through: UtcMicros,
+        next: UtcMicros,
     ) -> Result<(), SettleError> {
-        let waiting = arrivals.iter().zip(&decision.fates).filter(|(_, fate)| **fate == Fate::Wait);
-        let next = waiting.map(|(arrival, _)| arrival.time.plus(self.desk.waits().of(arrival.kind))).min();
-        let next = next.unwrap_or(complete_through).max(complete_through.plus(LOOK_AGAIN_AFTER));
-        let unchanged = decision.count(Fate::Wait) == arrivals.len();
+        let unchanged = decision.count(Fate::Wait) == decision.fates.len();
         if unchanged && group.len() < MANY_FILES {
             self.looked.extend(group.iter().map(|file| (file.path.clone(), next)));
             return Ok(());

@@ -21,7 +21,7 @@ use schemas::tables::Table;
 use schemas::{Class, ClickId, Source, UtcMicros};
 
 use super::error::SettleError;
-use super::ids::{IdIndex, Spans};
+use super::ids::{IdIndex, IdSet, Spans};
 use super::restate::{Ledger, Restatements};
 use super::union::{Arrival, Decision, Fate, union};
 use super::waits::Waits;
@@ -105,14 +105,28 @@ impl Desk {
         Ok(complete_through)
     }
 
+    /// From when on events of our own redirect are possible; none where it never ran.
+    pub(crate) async fn events_since(&self, max_skew: Duration) -> Result<Option<UtcMicros>, SettleError> {
+        let journals = self.registry.journals().await?;
+        Ok(journals.iter().map(|journal| journal.registered_at).min().map(|first| first.minus(max_skew)))
+    }
+
+    /// Those of some records that the snapshot holds.
+    pub(crate) async fn known(
+        &mut self,
+        records: impl Iterator<Item = (ClickId, UtcMicros)> + Clone,
+    ) -> Result<IdSet, SettleError> {
+        let spans: Spans = records.clone().map(|(_, time)| time).collect();
+        Ok(self.index.known(&self.clicks, &spans, records.map(|(id, _)| id)).await?)
+    }
+
     /// The union of `arrivals` with the snapshot.
     pub(crate) async fn decide(
         &mut self,
         arrivals: &[Arrival],
         complete_through: UtcMicros,
     ) -> Result<Decision, SettleError> {
-        let spans: Spans = arrivals.iter().map(|arrival| arrival.time).collect();
-        let known = self.index.known(&self.clicks, &spans, arrivals.iter().map(|arrival| arrival.id)).await?;
+        let known = self.known(arrivals.iter().map(|arrival| (arrival.id, arrival.time))).await?;
         Ok(union(arrivals, &known, &self.waits, complete_through))
     }
 

@@ -9,8 +9,10 @@
 //!
 //! * [`waits`]: when a record may be settled; [`union`](mod@union): what becomes of it; [`compact`]: what to merge.
 //!   Pure.
+//! * [`guard`]: lines without an event are recovered only where ids meet
 //! * [`ids`]: which ids the lake holds around some instants
 //! * [`restate`]: what must be said of commits that change final numbers
+//! * `take_out`: an import's rows out of the tables again
 //! * [`settler`]: the task, with `desk` (look, decide, land), `arrivals`, `upkeep` and `merge`
 //!
 //! Invariants
@@ -27,12 +29,14 @@ mod arrivals;
 pub mod compact;
 pub(crate) mod desk;
 mod error;
+pub mod guard;
 pub mod ids;
 mod merge;
 pub(crate) mod restate;
 pub mod settler;
 #[cfg(test)]
 mod sim;
+pub(crate) mod take_out;
 #[cfg(test)]
 mod tests;
 pub mod union;
@@ -42,6 +46,7 @@ pub mod waits;
 
 pub use compact::CompactConfig;
 pub use error::SettleError;
+pub use guard::{DecideError, Mismatched, Standing, mismatched};
 pub use ids::IdIndex;
 pub use settler::{SettleConfig, Settled, Settler};
 pub use union::{Arrival, Decision, Fate, union};

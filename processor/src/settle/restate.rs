@@ -31,6 +31,8 @@ pub(crate) enum Why {
     Backfill,
     /// Events that came late, as of a journal that returned.
     Late,
+    /// An import was taken back.
+    Revert,
 }
 
 impl Why {
@@ -38,8 +40,18 @@ impl Why {
         match self {
             Self::Backfill => "backfill",
             Self::Late => "late",
+            Self::Revert => "revert",
         }
     }
+}
+
+/// What happens to a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    /// It comes.
+    Added,
+    /// It goes.
+    Removed,
 }
 
 /// The rows of one reason, workspace and import.
@@ -48,6 +60,7 @@ struct Touched {
     start: UtcMicros,
     end: UtcMicros,
     added: i64,
+    removed: i64,
 }
 
 /// What a commit does to final numbers. Pure.
@@ -70,9 +83,10 @@ impl Ledger {
         self.final_through.is_some_and(|through| time <= through)
     }
 
-    /// Takes in a row that comes; one that isn't final is left out.
+    /// Takes in a row; one that isn't final is left out.
     pub(crate) fn touch(
         &mut self,
+        touch: Touch,
         why: Why,
         workspace: &str,
         import_id: Option<&str>,
@@ -82,14 +96,18 @@ impl Ledger {
             return;
         }
         let key = (why, workspace.to_owned(), import_id.map(str::to_owned));
-        let none = Touched { start: time, end: time, added: 0 };
+        let none = Touched { start: time, end: time, added: 0, removed: 0 };
         let touched = self.touched.entry(key).or_insert(none);
         touched.start = touched.start.min(time);
         touched.end = touched.end.max(time);
-        touched.added += 1;
-        // a sum: the order of rows doesn't matter
+        *match touch {
+            Touch::Added => &mut touched.added,
+            Touch::Removed => &mut touched.removed,
+        } += 1;
+        // a sum, as the order of rows doesn't matter; the same rows that go and come again are two commits
         let number = id.as_u128();
-        self.mark = self.mark.wrapping_add((number ^ (number >> 64)) as u64 | 1);
+        let what = 2 * (why as u64 + 8 * touch as u64) + 1;
+        self.mark = self.mark.wrapping_add(((number ^ (number >> 64)) as u64 | 1).wrapping_mul(what));
     }
 
     /// The rows that `fates` add, of `rows`, which `arrivals` describe row by row.
@@ -108,7 +126,7 @@ impl Ledger {
                 if *fate == Fate::Add && ledger.is_final(arrival.time) {
                     let why = if import.is_some() { Why::Backfill } else { Why::Late };
                     let row = (arrival.id, arrival.time);
-                    ledger.touch(why, workspace.unwrap_or_default(), import, row);
+                    ledger.touch(Touch::Added, why, workspace.unwrap_or_default(), import, row);
                 }
             }
         }
@@ -132,7 +150,7 @@ impl Ledger {
             instants(&|touched| touched.start.0),
             instants(&|touched| touched.end.0),
             counts(&|touched| touched.added),
-            counts(&|_| 0),
+            counts(&|touched| touched.removed),
             counts(&|_| 0),
             Arc::new(StringArray::from_iter(entries().map(|(key, _)| key.2.as_ref()))),
         ];
@@ -201,11 +219,11 @@ mod tests {
     #[test]
     fn rows_are_told_by_reason_workspace_and_import_with_the_span_of_what_is_final() {
         let mut ledger = Ledger::new(Some(UtcMicros(100)));
-        ledger.touch(Why::Backfill, "a", Some("i"), row(1, 100));
-        ledger.touch(Why::Backfill, "a", Some("i"), row(2, 40));
-        ledger.touch(Why::Backfill, "a", Some("i"), row(3, 101));
-        ledger.touch(Why::Late, "b", None, row(4, 7));
-        ledger.touch(Why::Late, "a", None, row(5, 50));
+        ledger.touch(Touch::Added, Why::Backfill, "a", Some("i"), row(1, 100));
+        ledger.touch(Touch::Added, Why::Backfill, "a", Some("i"), row(2, 40));
+        ledger.touch(Touch::Added, Why::Backfill, "a", Some("i"), row(3, 101));
+        ledger.touch(Touch::Removed, Why::Revert, "b", Some("i"), row(4, 7));
+        ledger.touch(Touch::Added, Why::Late, "a", None, row(5, 50));
         let batch = ledger.rows(UtcMicros(999)).unwrap();
         let text =
             |name: &str, row: usize| batch.column_by_name(name).unwrap().as_string::<i32>().value(row).to_owned();
@@ -226,7 +244,7 @@ mod tests {
         let expected = [
             entry("backfill", "a", 40, 100, (2, 0, 0)),
             entry("late", "a", 50, 50, (1, 0, 0)),
-            entry("late", "b", 7, 7, (1, 0, 0)),
+            entry("revert", "b", 7, 7, (0, 1, 0)),
         ];
         assert_eq!(told, expected);
         assert!(batch.column_by_name("import_id").unwrap().is_null(1));
@@ -235,7 +253,7 @@ mod tests {
     #[test]
     fn nothing_is_told_while_nothing_is_final() {
         let mut ledger = Ledger::new(None);
-        ledger.touch(Why::Late, "a", None, row(1, i64::MIN));
+        ledger.touch(Touch::Added, Why::Late, "a", None, row(1, i64::MIN));
         assert!(ledger.touched.is_empty());
     }
 }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::compact::CompactConfig;
 use super::desk::Desk;
 use super::error::SettleError;
+use super::guard::Guard;
 use super::upkeep::Upkeep;
 use super::waits::Waits;
 use crate::lake::{Lake, TableHandle};
@@ -23,6 +24,8 @@ use crate::metrics::Metrics;
 pub struct SettleConfig {
     /// How long records wait.
     pub waits: Waits,
+    /// The provider in front of our redirect, if its ids are trusted: lines of hours whose ids don't meet are held.
+    pub guarded: Option<String>,
     /// How far two records of one id may be apart (`[edge] max_skew`).
     pub max_skew: Duration,
     /// How long after its end a day may still change without anybody's doing (`[edge] settle`).
@@ -45,6 +48,7 @@ impl Default for SettleConfig {
     fn default() -> Self {
         Self {
             waits: Waits::default(),
+            guarded: None,
             max_skew: Duration::from_secs(600),
             settle: Duration::from_secs(48 * 3_600),
             compact: CompactConfig::default(),
@@ -87,6 +91,7 @@ pub struct Settler {
     pub(crate) arrivals: TableHandle,
     /// By path of a file of `arrivals`: until `complete_through` is later, looking at it again gains nothing.
     pub(super) looked: HashMap<String, UtcMicros>,
+    pub(super) guard: Guard,
     upkeep: Upkeep,
     pub(super) metrics: Metrics,
     pub(super) stop: CancellationToken,
@@ -102,8 +107,9 @@ impl Settler {
         let arrivals = lake.table(Table::Arrivals).await?;
         let upkeep = Upkeep::new(lake, &config).await?;
         let desk = Desk::new(clicks, registry, config.waits, config.max_skew, config.id_bytes);
+        let guard = Guard::new(lake.clone(), config.guarded.clone());
         let (looked, metrics, stop) = (HashMap::new(), Metrics::default(), CancellationToken::new());
-        Ok(Self { config, desk, arrivals, looked, upkeep, metrics, stop })
+        Ok(Self { config, desk, arrivals, looked, guard, upkeep, metrics, stop })
     }
 
     /// Counts into `metrics`.
@@ -111,6 +117,11 @@ impl Settler {
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
         self
+    }
+
+    /// Whether hours of this provider are judged by whether ids meet.
+    pub(crate) fn judges(&self, provider: &str) -> bool {
+        self.guard.judges(provider)
     }
 
     /// One round: settles what can be settled, merges what is worth it, cleans up when it is time.
@@ -125,6 +136,7 @@ impl Settler {
         let mut settled = Settled::default();
         let complete_through = self.settle_arrivals(now, &mut settled).await?;
         self.metrics.note_duplicates("settle", settled.already_counted);
+        self.metrics.note_mismatched(self.guard.open_hours(&self.desk.clicks));
         settled.merges += self.upkeep.compact(&mut self.desk.clicks, complete_through, now, &self.stop).await?;
         settled.cleaned += self.upkeep.clean(&mut self.desk.clicks, &mut self.arrivals, now).await?;
         Ok(settled)

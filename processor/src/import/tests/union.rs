@@ -8,7 +8,7 @@ use super::*;
 
 /// A line, as a test makes it up.
 #[derive(Clone, Debug)]
-struct Made {
+pub(super) struct Made {
     id: u64,
     age: i64,
     cache: &'static str,
@@ -19,7 +19,7 @@ struct Made {
 }
 
 impl Made {
-    fn text(&self, now: UtcMicros) -> String {
+    pub(super) fn text(&self, now: UtcMicros) -> String {
         let line = line_at(self.id, UtcMicros(now.0 - self.age * SECOND), self.cache, self.code);
         let line = line.replace("\"302\"", &format!("\"{}\"", self.status));
         let line = line.replace("\"GET\"", &format!("\"{}\"", self.method));
@@ -27,13 +27,13 @@ impl Made {
     }
 
     /// What identifies the click, if it is one.
-    fn click(&self) -> Option<(u64, &'static str)> {
+    pub(super) fn click(&self) -> Option<(u64, &'static str)> {
         let counts = !self.cut && self.status == "302" && self.method != "POST" && self.code != "off";
         (counts && !self.code.is_empty()).then_some((self.id, self.code))
     }
 }
 
-fn made() -> impl Strategy<Value = Made> {
+pub(super) fn made() -> impl Strategy<Value = Made> {
     // one time for all records of an id: they are of one request
     let word = |words: &'static [&'static str]| proptest::sample::select(words);
     let id = 0u64..24;

@@ -1,0 +1,269 @@
+//! Ids that meet, and ids that don't: what is recovered, what is held, and what an operator makes of it.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use schemas::{ClickBuilder, ClickId, Source};
+
+use super::*;
+use crate::hot::testing::click;
+use crate::lake::{Change, Span};
+use crate::settle::{DecideError, Mismatched, Standing, mismatched};
+
+const HOUR: i64 = schemas::time::HOUR;
+
+/// A bench behind our own edge, and the begin of an hour some hours ago.
+fn behind_nginx() -> (Bench, UtcMicros) {
+    let now = UtcMicros::now();
+    let journals = Journals::open(now.minus(Duration::from_secs(9_000_000)), now);
+    let config = ImportConfig { edge_provider: "nginx".into(), ..ImportConfig::default() };
+    (bench_with(journals, config), UtcMicros((now.hour() - 3) * HOUR))
+}
+
+fn time_of(hour: UtcMicros, number: u64) -> UtcMicros {
+    UtcMicros(hour.0 + number as i64 * SECOND / 4)
+}
+
+/// Lines of requests that reached the origin.
+fn misses(hour: UtcMicros, numbers: std::ops::Range<u64>) -> String {
+    numbers.map(|number| line_at(number, time_of(hour, number), "MISS", "k")).collect()
+}
+
+/// The id that the edge's header gives to a request.
+fn named(number: u64) -> ClickId {
+    ClickId::from_edge("nginx", format!("{number:032x}").as_bytes(), "k")
+}
+
+/// The id that a request without one is given when it is answered.
+fn made_here(hour: UtcMicros, number: u64) -> ClickId {
+    let millis = (time_of(hour, number).0 / 1_000) as u128;
+    ClickId::from(millis << 80 | 7 << 76 | 0b10 << 62 | u128::from(number))
+}
+
+impl Bench {
+    /// Events of our own redirect, as the hot path brings them.
+    async fn events(&self, hour: UtcMicros, numbers: std::ops::Range<u64>, id: impl Fn(u64) -> ClickId) {
+        let mut rows = ClickBuilder::new();
+        for number in numbers {
+            rows.push(&click(id(number).as_u128(), time_of(hour, number).0));
+        }
+        let mut clicks = self.lake.table(Table::Clicks).await.unwrap();
+        let add = clicks.write_spanning(&[rows.finish().unwrap()], Span::Hour).await.unwrap();
+        clicks.commit(Change { add, ..Change::default() }).await.unwrap();
+    }
+
+    async fn settler(&self) -> Settler {
+        let config = SettleConfig { guarded: Some("nginx".into()), ..SettleConfig::default() };
+        Settler::new(&self.lake, Arc::clone(&self.journals) as _, config).await.unwrap()
+    }
+
+    async fn by_source(&self, source: Source) -> usize {
+        self.rows(Table::Clicks).await.iter().filter(|(_, of)| of == source.as_str()).count()
+    }
+}
+
+fn open(hour: UtcMicros, waiting: u64) -> Vec<Mismatched> {
+    vec![Mismatched { provider: "nginx".into(), hour, waiting }]
+}
+
+#[tokio::test]
+async fn an_edge_that_sends_no_id_has_no_miss_counted_twice() {
+    for (word, rows) in [(Standing::Counted, 0), (Standing::Recovered, 310)] {
+        let (bench, hour) = behind_nginx();
+        bench.events(hour, 0..300, |number| made_here(hour, number)).await;
+        let hits: String = (900..950).map(|number| line_at(number, time_of(hour, number), "HIT", "k")).collect();
+        let log = [misses(hour, 0..300), hits].concat();
+        let dry = ImportOptions { dry_run: true, ..ImportOptions::default() };
+        assert_eq!(bench.import_with(&log, dry).await.unwrap().added.recovered, 0);
+        let summary = bench.import(&log).await;
+        assert_eq!((summary.added, summary.waiting), (Added { edge: 50, recovered: 0 }, 300), "{word:?}");
+        assert_eq!(summary.mismatched, open(hour, 300));
+        assert_eq!(mismatched(&bench.lake).await.unwrap(), open(hour, 300));
+        assert_eq!(stored(&bench.lake, None).await.unwrap()[0].summary.mismatched, open(hour, 300));
+        let mut settler = bench.settler().await;
+        settler.pass().await.unwrap();
+        // whatever it is configured for, a settler keeps to what stands
+        let other = SettleConfig::default();
+        Settler::new(&bench.lake, Arc::clone(&bench.journals) as _, other).await.unwrap().pass().await.unwrap();
+        assert_eq!(bench.count(Table::Clicks).await, 350);
+        let again = bench.import(&log).await;
+        assert_eq!((again.waiting, again.mismatched), (300, open(hour, 300)));
+
+        let wrong = settler.decide_hour("nginx", UtcMicros(hour.0 + HOUR), word).await.unwrap_err();
+        assert!(matches!(wrong, DecideError::NotMismatched { .. }), "{wrong}");
+        settler.decide_hour("nginx", hour, word).await.unwrap();
+        settler.decide_hour("nginx", hour, word).await.unwrap();
+        let other = if word == Standing::Counted { Standing::Recovered } else { Standing::Counted };
+        let wrong = settler.decide_hour("nginx", hour, other).await.unwrap_err();
+        assert!(matches!(wrong, DecideError::Decided { stands, .. } if stands == word), "{wrong}");
+        assert_eq!(bench.count(Table::Arrivals).await, 0);
+        assert!(mismatched(&bench.lake).await.unwrap().is_empty());
+
+        let late = bench.import(&misses(hour, 300..310)).await;
+        assert_eq!((late.waiting, late.added.recovered + late.already_counted), (0, 10));
+        assert_eq!(bench.by_source(Source::Recovered).await, rows, "{word:?}");
+        let stands = stored(&bench.lake, Some(&summary.id)).await.unwrap().remove(0).summary;
+        assert!(stands.adds_up() && stands.waiting == 0 && stands.mismatched.is_empty(), "{stands:?}");
+    }
+}
+
+#[tokio::test]
+async fn lost_events_are_recovered_where_ids_meet() {
+    let (bench, hour) = behind_nginx();
+    bench.events(hour, 120..6_000, named).await;
+    let summary = bench.import(&misses(hour, 0..6_000)).await;
+    assert_eq!((summary.added.recovered, summary.already_counted, summary.waiting), (120, 5_880, 0));
+    assert!(summary.mismatched.is_empty());
+}
+
+#[tokio::test]
+async fn few_are_recovered_whatever_ids_do() {
+    let (bench, hour) = behind_nginx();
+    bench.events(hour, 0..99, |number| made_here(hour, number)).await;
+    assert_eq!(bench.import(&misses(hour, 0..99)).await.added.recovered, 99);
+    bench.events(hour, 99..100, |number| made_here(hour, number)).await;
+    let summary = bench.import(&misses(hour, 99..100)).await;
+    assert_eq!((summary.added.recovered, summary.waiting), (0, 1), "the hundredth");
+}
+
+#[tokio::test]
+async fn one_server_of_three_without_the_header_is_held() {
+    let (bench, hour) = behind_nginx();
+    let id = |number: u64| if number.is_multiple_of(3) { made_here(hour, number) } else { named(number) };
+    bench.events(hour, 0..600, id).await;
+    let summary = bench.import(&misses(hour, 0..600)).await;
+    assert_eq!((summary.added.recovered, summary.already_counted, summary.waiting), (0, 400, 200));
+    assert_eq!(summary.mismatched, open(hour, 200));
+}
+
+/// A part of the ids is another one at the origin, and the same lines come in several files.
+#[tokio::test]
+async fn other_ids_are_held_however_often_their_lines_come() {
+    let (bench, hour) = behind_nginx();
+    let id = |number: u64| if number.is_multiple_of(3) { named(number + 1_000_000) } else { named(number) };
+    bench.events(hour, 0..1_200, id).await;
+    assert_eq!(bench.import(&misses(hour, 0..600)).await.waiting, 200);
+    let whole = bench.import(&misses(hour, 0..1_200)).await;
+    assert_eq!((whole.already_counted, whole.waiting), (1_000, 200), "what waits already is not counted here");
+    bench.import(&[misses(hour, 0..1_200), "\n".into()].concat()).await;
+    assert_eq!(mismatched(&bench.lake).await.unwrap(), open(hour, 400));
+    assert_eq!(bench.by_source(Source::Recovered).await, 0);
+}
+
+/// What looks like ids that don't meet while a part of the logs is missing was lost, as the other part shows.
+#[tokio::test]
+async fn the_rest_of_an_hours_lines_releases_it() {
+    let (bench, hour) = behind_nginx();
+    bench.events(hour, 0..1_000, named).await;
+    let first = bench.import(&misses(hour, 850..1_150)).await;
+    assert_eq!((first.already_counted, first.waiting), (150, 150));
+    assert_eq!(first.mismatched, open(hour, 150));
+    bench.import(&misses(hour, 0..850)).await;
+    bench.settler().await.pass().await.unwrap();
+    assert!(mismatched(&bench.lake).await.unwrap().is_empty());
+    assert_eq!((bench.by_source(Source::Recovered).await, bench.count(Table::Arrivals).await), (150, 0));
+}
+
+#[tokio::test]
+async fn where_no_event_is_possible_nothing_is_held() {
+    let hour = UtcMicros((UtcMicros::now().hour() - 3) * HOUR);
+    for (journals, provider) in [
+        (Journals::default(), "nginx"),
+        (Journals::open(UtcMicros::now(), UtcMicros::now()), "nginx"),
+        (Journals::open(UtcMicros(0), UtcMicros::now()), "fastly"),
+    ] {
+        let bench = bench_with(journals, ImportConfig { edge_provider: provider.into(), ..ImportConfig::default() });
+        bench.events(hour, 0..200, |number| made_here(hour, number)).await;
+        assert_eq!(bench.import(&misses(hour, 0..200)).await.added.recovered, 200, "{provider}");
+        assert!(mismatched(&bench.lake).await.unwrap().is_empty());
+    }
+}
+
+/// While some lines may still find their event, none of the others is recovered too early.
+#[tokio::test]
+async fn lines_that_come_due_one_after_the_other_are_judged_together() {
+    let now = UtcMicros::now();
+    let (bench, hour) = behind_nginx();
+    let wait = SettleConfig::default().waits.recover_after;
+    // the log ends in the middle of what is due
+    bench.journals.set(now.minus(Duration::from_secs(9_000_000)), time_of(hour, 50).plus(wait));
+    bench.events(hour, 0..200, |number| made_here(hour, number)).await;
+    let summary = bench.import(&misses(hour, 0..200)).await;
+    assert_eq!((summary.added.recovered, summary.waiting), (0, 200));
+    assert!(summary.mismatched.is_empty(), "not known yet");
+    bench.journals.set(now.minus(Duration::from_secs(9_000_000)), time_of(hour, 101).plus(wait));
+    bench.settler().await.pass().await.unwrap();
+    assert_eq!(mismatched(&bench.lake).await.unwrap(), open(hour, 200));
+    assert_eq!(bench.by_source(Source::Recovered).await, 0);
+}
+
+/// A mismatched import that is taken back leaves nothing to decide.
+#[tokio::test]
+async fn an_hour_of_which_nothing_waits_any_more_is_closed() {
+    let (bench, hour) = behind_nginx();
+    bench.events(hour, 0..200, |number| made_here(hour, number)).await;
+    let summary = bench.import(&misses(hour, 0..200)).await;
+    assert_eq!(mismatched(&bench.lake).await.unwrap(), open(hour, 200));
+    let reverted = bench.importer.revert(&summary.id).await.unwrap();
+    assert_eq!((reverted.removed, reverted.removed_waiting), (0, 200));
+    assert!(mismatched(&bench.lake).await.unwrap().is_empty());
+    let mut settler = bench.settler().await;
+    let wrong = settler.decide_hour("nginx", hour, Standing::Counted).await.unwrap_err();
+    assert!(matches!(wrong, DecideError::NotMismatched { .. }), "{wrong}");
+    assert_eq!(bench.import(&misses(hour, 0..200)).await.waiting, 200);
+}
+
+/// Puts that a fault may hit.
+const PUTS: [&str; 5] =
+    ["clicks/_delta_log", "arrivals/_delta_log", "edge_files/_delta_log", "clicks/date", "arrivals/"];
+
+/// Files of an hour whose ids don't meet, whatever they have in common and whichever write fails: nothing is recovered
+/// before an operator says so, and then exactly what the word says.
+async fn whatever_does_not_meet(
+    files: &[(u64, u64)],
+    (named_otherwise, counted): (bool, bool),
+    fault: Option<(usize, usize, bool)>,
+) -> Result<(), TestCaseError> {
+    let (bench, hour) = behind_nginx();
+    let lines: BTreeSet<u64> = files.iter().flat_map(|(from, of)| *from..from + of).collect();
+    let id = |number: u64| if named_otherwise { named(number + 1_000_000) } else { made_here(hour, number) };
+    bench.events(hour, 0..600, id).await;
+    if let Some((put, nth, after)) = fault {
+        bench.store.arm(PUTS[put % PUTS.len()], nth, if after { Fault::After } else { Fault::Before });
+    }
+    for (from, of) in files {
+        let log = misses(hour, *from..from + of);
+        // one that fails is repeated
+        while bench.import_with(&log, ImportOptions::default()).await.is_err() {}
+        prop_assert_eq!(bench.by_source(Source::Recovered).await, 0);
+    }
+    let mut settler = bench.settler().await;
+    while settler.pass().await.is_err() {}
+    prop_assert_eq!(bench.by_source(Source::Recovered).await, 0);
+    prop_assert_eq!(mismatched(&bench.lake).await.unwrap().len(), 1);
+    let word = if counted { Standing::Counted } else { Standing::Recovered };
+    while settler.decide_hour("nginx", hour, word).await.is_err() {}
+    prop_assert_eq!(bench.by_source(Source::Recovered).await, if counted { 0 } else { lines.len() });
+    prop_assert_eq!(
+        (bench.count(Table::Arrivals).await, bench.distinct_ids().await),
+        (0, bench.count(Table::Clicks).await)
+    );
+    for import in stored(&bench.lake, None).await.unwrap() {
+        prop_assert!(import.summary.adds_up() && import.summary.waiting == 0, "{import:?}");
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_does_not_meet_is_never_recovered_by_itself(
+        files in proptest::collection::vec((0u64..300, 100u64..300), 1..4),
+        word in (any::<bool>(), any::<bool>()),
+        fault in proptest::option::of((0usize..PUTS.len(), 1usize..4, any::<bool>())),
+    ) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(whatever_does_not_meet(&files, word, fault))?;
+    }
+}

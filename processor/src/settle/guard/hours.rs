@@ -1,0 +1,184 @@
+//! How many lines of an import reached the origin, by UTC hour, with a sample of their ids: files may overlap, and a
+//! line is to be counted once however often it came. Pure.
+//!
+//! The sample is of the least ids (by 32 bits of them), so samples of different files can be compared: what is below
+//! the greatest of one, and not in it, is not in its file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemas::{ClickId, UtcMicros};
+
+/// Ids kept of an hour.
+const SAMPLE: usize = 64;
+/// A share found by fewer ids than this is put together with others.
+const FEW: usize = 8;
+
+/// The origin-class lines of one import.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OriginHours(BTreeMap<i64, Lines>);
+
+/// Those of one hour.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Lines {
+    lines: u64,
+    least: BTreeSet<u32>,
+}
+
+impl Lines {
+    /// Ids above this may be among the lines without being in the sample.
+    fn known_to(&self) -> u32 {
+        match self.least.last() {
+            Some(last) if self.least.len() >= SAMPLE => *last,
+            _ => u32::MAX,
+        }
+    }
+}
+
+impl OriginHours {
+    /// Takes in a line.
+    pub(crate) fn add(&mut self, id: ClickId, time: UtcMicros) {
+        let hour = self.0.entry(time.hour()).or_default();
+        hour.lines += 1;
+        let mark = (id.as_u128() >> 32) as u32;
+        if mark < hour.known_to() {
+            hour.least.insert(mark);
+            if hour.least.len() > SAMPLE {
+                hour.least.pop_last();
+            }
+        }
+    }
+
+    /// As the text that `edge_files` holds: `hour:lines:sample` with blanks between; none without lines.
+    pub(crate) fn to_text(&self) -> Option<String> {
+        use std::fmt::Write as _;
+        let mut text = String::new();
+        for (hour, lines) in &self.0 {
+            let gap = if text.is_empty() { "" } else { " " };
+            // writing into a String can't fail
+            let _ = write!(text, "{gap}{hour}:{}:", lines.lines);
+            for mark in &lines.least {
+                let _ = write!(text, "{mark:08x}");
+            }
+        }
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// What [`OriginHours::to_text`] wrote; hours that can't be read are left out.
+    pub(crate) fn from_text(text: &str) -> Self {
+        let read = |hour: &str| {
+            let mut parts = hour.split(':');
+            let (hour, lines, sample) = (parts.next()?, parts.next()?, parts.next()?);
+            let marks = sample.as_bytes().chunks(8);
+            let least: Option<BTreeSet<u32>> =
+                marks.map(|mark| u32::from_str_radix(std::str::from_utf8(mark).ok()?, 16).ok()).collect();
+            Some((hour.parse().ok()?, Lines { lines: lines.parse().ok()?, least: least? }))
+        };
+        Self(text.split(' ').filter_map(read).collect())
+    }
+
+    /// The lines of `hour` in all of `imports`, each once as far as the samples tell. Files that have nothing in common,
+    /// and files within others, are counted exactly; where a part is shared the count is rather too low.
+    pub(crate) fn distinct<'a>(imports: impl Iterator<Item = &'a Self>, hour: i64) -> u64 {
+        let mut files: Vec<&Lines> = imports.filter_map(|import| import.0.get(&hour)).collect();
+        files.sort_by_key(|lines| std::cmp::Reverse(lines.lines));
+        let known_to = files.iter().map(|lines| lines.known_to()).min().unwrap_or(u32::MAX);
+        let mut seen: BTreeSet<u32> = BTreeSet::new();
+        let (mut lines, mut rest) = (0, (0u64, 0usize, 0usize));
+        for (number, file) in files.into_iter().enumerate() {
+            let sample: BTreeSet<u32> = file.least.iter().copied().filter(|mark| *mark <= known_to).collect();
+            let new = sample.difference(&seen).count();
+            match (number, sample.len()) {
+                (0, _) => lines += file.lines,
+                (_, few) if few < FEW => rest = (rest.0 + file.lines, rest.1 + few, rest.2 + new),
+                (_, of) => lines += part(file.lines, of, new),
+            }
+            seen.extend(sample);
+        }
+        lines + part(rest.0, rest.1, rest.2)
+    }
+}
+
+/// The part of `lines` that is new, as `new` in `of` sampled ones are; of a part that is unsure its lower end.
+fn part(lines: u64, of: usize, new: usize) -> u64 {
+    if of == 0 || new == 0 {
+        return 0;
+    }
+    if new == of {
+        return lines;
+    }
+    let share = new as f64 / of as f64;
+    let low = share - 2.0 * (share * (1.0 - share) / of as f64).sqrt();
+    (lines as f64 * low.max(0.0)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use schemas::time::HOUR;
+
+    fn id(number: u64) -> ClickId {
+        ClickId::from_edge("nginx", &number.to_le_bytes(), "k")
+    }
+
+    fn of(numbers: impl Iterator<Item = u64>) -> OriginHours {
+        let mut hours = OriginHours::default();
+        numbers.for_each(|number| hours.add(id(number), UtcMicros(7 * HOUR + number as i64)));
+        hours
+    }
+
+    fn distinct(files: &[OriginHours]) -> u64 {
+        OriginHours::distinct(files.iter(), 7)
+    }
+
+    #[test]
+    fn files_apart_and_files_within_files_are_counted_exactly() {
+        let (a, b, whole) = (of(0..900), of(900..5_000), of(0..5_000));
+        assert_eq!(distinct(&[a.clone(), b.clone()]), 5_000);
+        assert_eq!(distinct(&[a.clone(), a.clone(), a.clone()]), 900);
+        assert_eq!(distinct(&[a.clone(), whole.clone()]), 5_000);
+        assert_eq!(distinct(&[b, whole, a]), 5_000);
+        assert_eq!(distinct(&[]), 0);
+        assert_eq!(OriginHours::distinct([of(0..5)].iter(), 8), 0);
+        let small: Vec<OriginHours> = (0..100).map(|n| of(10_000 + n * 10..10_000 + n * 10 + 10)).collect();
+        assert_eq!(distinct(&small), 1_000, "many small files");
+    }
+
+    #[test]
+    fn a_shared_part_is_counted_rather_too_low() {
+        let files = [of(0..3_000), of(1_500..4_500)];
+        let counted = distinct(&files);
+        assert!((3_500..=4_600).contains(&counted), "{counted}");
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_left_out() {
+        let text = of(0..3).to_text().unwrap();
+        let odd = format!("x:1:00000001 8:1 {text} 9:1:zz");
+        assert_eq!(OriginHours::from_text(&odd), of(0..3));
+        assert_eq!(OriginHours::default().to_text(), None);
+        assert_eq!(OriginHours::from_text(""), OriginHours::default());
+    }
+
+    proptest! {
+        #[test]
+        fn the_text_is_read_as_it_was_written(lines in proptest::collection::vec((0u64..500, 0i64..5), 0..300)) {
+            let mut hours = OriginHours::default();
+            for (number, hour) in lines {
+                hours.add(id(number), UtcMicros(hour * HOUR));
+            }
+            let text = hours.to_text().unwrap_or_default();
+            prop_assert_eq!(OriginHours::from_text(&text), hours);
+        }
+
+        /// The sample is the same whatever the order of lines, and never too high a count comes of files that are
+        /// within others.
+        #[test]
+        fn order_does_not_matter(from in 0u64..2_000, to in 0u64..2_000) {
+            let (from, to) = (from.min(to), from.max(to));
+            prop_assert_eq!(of(from..to), of((from..to).rev()));
+            let nested = [of(0..2_000), of(from..to)];
+            prop_assert_eq!(distinct(&nested), 2_000);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! An import's rows out of `clicks` and `arrivals` again: files rewritten without them, in the settler's fenced commits.
+//!
+//! Some files at a time, so that neither memory nor what a lost race costs grows with the import. What is left to do
+//! follows from the lake alone, so a repeat goes on where a killed one stopped.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{Array as _, AsArray as _, BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::TimestampMicrosecondType;
+use arrow::error::ArrowError;
+use futures::StreamExt as _;
+use schemas::UtcMicros;
+use schemas::tables::Table;
+
+use super::desk::{TRIES, fenced};
+use super::error::SettleError;
+use super::ids::click_ids;
+use super::restate::{Ledger, Touch, Why};
+use super::settler::Settler;
+use crate::lake::{Change, CommitError, DataFile, Growing, NewFile, Span, TableHandle};
+
+/// Bytes of files rewritten in one commit, unless one file is larger.
+const GROUP_BYTES: u64 = 128 << 20;
+/// Files rewritten in one commit.
+const GROUP_FILES: usize = 64;
+
+impl Settler {
+    /// Takes the rows of `import_id` out of `clicks`, which are between `first` and `last`. Returns how many went.
+    pub(crate) async fn take_out_rows(
+        &mut self,
+        import_id: &str,
+        (first, last): (UtcMicros, UtcMicros),
+    ) -> Result<u64, SettleError> {
+        let (mut gone, mut lost_races) = (0, 0);
+        let mut clean: HashSet<String> = HashSet::new();
+        loop {
+            self.desk.clicks.refresh().await?;
+            let group = next_group(&self.desk.clicks, import_id, (first, last), &mut clean).await?;
+            if group.is_empty() {
+                return Ok(gone);
+            }
+            let mut ledger = Ledger::new(self.desk.final_through().await?);
+            let (mut add, mut removed) = (Vec::new(), 0);
+            for file in &group {
+                let (rest, rows) = self.rewritten(file, import_id, &mut ledger).await?;
+                add.extend(rest);
+                removed += rows;
+            }
+            self.desk.tell(&ledger).await?;
+            let clicks = &mut self.desk.clicks;
+            match clicks.commit(fenced(clicks, Change { add, remove: group, ..Change::default() })).await {
+                Ok(_) => (gone, lost_races) = (gone + removed, 0),
+                Err(CommitError::Failed(source)) => return Err(source.into()),
+                Err(_) if lost_races < TRIES => lost_races += 1,
+                Err(_) => return Err(SettleError::Busy { tries: TRIES }),
+            }
+        }
+    }
+
+    /// A file of `clicks` without the import's rows, if any others are in it; and how many those were.
+    async fn rewritten(
+        &self,
+        file: &DataFile,
+        import_id: &str,
+        ledger: &mut Ledger,
+    ) -> Result<(Option<NewFile>, u64), SettleError> {
+        let clicks = &self.desk.clicks;
+        let span = if file.is_one_hour() { Span::Hour } else { Span::Day };
+        let (mut batches, mut growing, mut removed) = (clicks.batches(file).await?, None::<Growing>, 0);
+        while let Some(batch) = batches.next().await.transpose()? {
+            let rest =
+                without(&batch, "import_id", &HashSet::from([import_id])).map_err(|e| unfit(Table::Clicks, e))?;
+            if rest.num_rows() < batch.num_rows() {
+                removed += (batch.num_rows() - rest.num_rows()) as u64;
+                note_removed(&batch, import_id, ledger);
+            }
+            match &mut growing {
+                _ if rest.num_rows() == 0 => {}
+                Some(growing) => growing.push(&rest).map_err(|e| unfit(Table::Clicks, e.into()))?,
+                None => growing = Some(clicks.grow(&rest, span, file.rows)?),
+            }
+        }
+        let rest = match growing {
+            Some(growing) => Some(clicks.finish(growing).await?),
+            None => None,
+        };
+        Ok((rest, removed))
+    }
+
+    /// Takes the waiting records of `import_id` out of `arrivals`. Returns how many went. A commit lands in any case:
+    /// a settler that has looked at `clicks` before rows went from there can't take records away afterwards.
+    pub(crate) async fn take_out_waiting(&mut self, import_id: &str) -> Result<u64, SettleError> {
+        let gone_ids = HashSet::from([import_id]);
+        for _ in 0..TRIES {
+            self.arrivals.refresh().await?;
+            let (mut remove, mut rest, mut gone) = (Vec::new(), Vec::new(), 0);
+            for file in self.arrivals.files() {
+                if !holds(&self.arrivals, file, import_id).await? {
+                    continue;
+                }
+                for batch in self.arrivals.read(file, &[]).await? {
+                    let kept = without(&batch, "import_id", &gone_ids).map_err(|e| unfit(Table::Arrivals, e))?;
+                    gone += (batch.num_rows() - kept.num_rows()) as u64;
+                    rest.push(kept);
+                }
+                remove.push(Arc::clone(file));
+            }
+            let add = self.arrivals.write_spanning(&rest, Span::Day).await?;
+            let change = fenced(&self.arrivals, Change { add, remove, ..Change::default() });
+            match self.arrivals.commit(change).await {
+                Ok(_) => return Ok(gone),
+                Err(CommitError::Failed(source)) => return Err(source.into()),
+                Err(_) => {}
+            }
+        }
+        Err(SettleError::Busy { tries: TRIES })
+    }
+}
+
+fn unfit(table: Table, source: ArrowError) -> SettleError {
+    SettleError::Rows { table, source }
+}
+
+/// The next files that hold rows of the import. Those found to hold none are remembered as clean: files never change.
+async fn next_group(
+    clicks: &TableHandle,
+    import_id: &str,
+    (first, last): (UtcMicros, UtcMicros),
+    clean: &mut HashSet<String>,
+) -> Result<Vec<Arc<DataFile>>, SettleError> {
+    let (mut group, mut bytes) = (Vec::new(), 0);
+    for file in clicks.files_between(first, last) {
+        if clean.contains(&file.path) {
+            continue;
+        }
+        if group.len() >= GROUP_FILES || bytes + file.size > GROUP_BYTES && !group.is_empty() {
+            break;
+        }
+        if holds(clicks, file, import_id).await? {
+            bytes += file.size;
+            group.push(Arc::clone(file));
+        } else {
+            clean.insert(file.path.clone());
+        }
+    }
+    let live: HashSet<&str> = clicks.files().iter().map(|file| file.path.as_str()).collect();
+    clean.retain(|path| live.contains(path.as_str()));
+    Ok(group)
+}
+
+/// Whether a file holds rows of the import.
+async fn holds(table: &TableHandle, file: &DataFile, import_id: &str) -> Result<bool, SettleError> {
+    let batches = table.read(file, &["import_id"]).await?;
+    let ids = batches.iter().filter_map(|batch| batch.column(0).as_string_opt::<i32>());
+    Ok(ids.flatten().flatten().any(|id| id == import_id))
+}
+
+/// The rows of a batch whose text in `column` is none of `gone`.
+pub(crate) fn without(batch: &RecordBatch, column: &str, gone: &HashSet<&str>) -> Result<RecordBatch, ArrowError> {
+    let at = batch.schema().index_of(column)?;
+    let texts = batch.column(at).as_string_opt::<i32>();
+    let texts = texts.ok_or_else(|| ArrowError::SchemaError(format!("{column} is no text")))?;
+    let keep: BooleanArray = texts.iter().map(|text| Some(text.is_none_or(|text| !gone.contains(text)))).collect();
+    if keep.true_count() == keep.len() { Ok(batch.clone()) } else { filter_record_batch(batch, &keep) }
+}
+
+/// Takes the import's rows of a batch into the ledger.
+fn note_removed(batch: &RecordBatch, import_id: &str, ledger: &mut Ledger) {
+    let text = |name: &str| batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
+    let times =
+        batch.column_by_name("event_time").and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>());
+    let (Some(imports), Some(workspaces), Some(times)) = (text("import_id"), text("workspace"), times) else { return };
+    for (row, id) in click_ids(batch).enumerate() {
+        if imports.is_valid(row) && imports.value(row) == import_id {
+            let (workspace, time) = (workspaces.value(row), UtcMicros(times.value(row)));
+            ledger.touch(Touch::Removed, Why::Revert, workspace, Some(import_id), (id, time));
+        }
+    }
+}
