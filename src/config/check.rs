@@ -65,6 +65,13 @@ fn edge_rules(config: &Config, wrong: &mut Vec<String>) {
     if !PROVIDERS.contains(&edge.provider.as_str()) {
         wrong.push(format!("edge.provider ({:?}) must be one of {}", edge.provider, PROVIDERS.join(", ")));
     }
+    let id_field = &config.edge_logs.akamai.id_field;
+    if edge.provider == "akamai" && !id_field.is_empty() && edge.request_id_header.is_empty() {
+        wrong.push(format!(
+            "edge_logs.akamai.id_field ({id_field:?}) needs edge.request_id_header: the header in which the origin gets the \
+             same id, without which a miss would count twice"
+        ));
+    }
     if edge.skew.0 + edge.repeat.0 > edge.max_skew.0 {
         wrong.push(format!(
             "edge.skew ({}) + edge.repeat ({}) must not exceed edge.max_skew ({})",
@@ -150,6 +157,16 @@ mod tests {
         assert!(broken(|c| c.edge.repeat = span(600)).contains("edge.max_skew"));
         assert!(broken(|c| c.edge.recover_after = span(1)).contains("edge.recover_after"));
         assert!(broken(|c| c.edge.provider = "acme".into()).contains("edge.provider"));
+        let akamai = |c: &mut Config| {
+            c.edge.provider = "akamai".into();
+            c.edge_logs.akamai.id_field = "customField".into();
+        };
+        assert!(broken(akamai).contains("needs edge.request_id_header"));
+        let with_header = |c: &mut Config| {
+            akamai(c);
+            c.edge.request_id_header = "akamai-grn".into();
+        };
+        assert_eq!(broken(with_header), "");
         assert!(broken(|c| c.redirect.domains.clear()).contains("redirect.domains"));
         assert!(broken(|c| c.redirect.domains = vec!["a b".into()]).contains("redirect.domains"));
         assert!(broken(|c| c.query.listen = c.manage.listen).contains("the same address as manage.listen"));

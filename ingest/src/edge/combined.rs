@@ -135,7 +135,11 @@ pub(super) fn parts(line: &[u8]) -> Result<Parts<'_>, Reject> {
     let (_bytes, rest) = word(rest)?;
     let (referrer, rest) = quoted(rest)?;
     let (agent, tail) = quoted(rest.strip_prefix(b" ").ok_or(Reject::CUT_SHORT)?)?;
-    let status = std::str::from_utf8(status).ok().and_then(|status| status.parse().ok()).ok_or(Reject::BAD_STATUS)?;
+    let status = match status {
+        // there was no answer
+        b"-" => 0,
+        _ => std::str::from_utf8(status).ok().and_then(|status| status.parse().ok()).ok_or(Reject::BAD_STATUS)?,
+    };
     Ok(Parts { address: address(&before[..blank]), time, request, status, referrer, agent, tail })
 }
 

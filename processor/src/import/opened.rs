@@ -44,12 +44,22 @@ impl Run {
                 Err(source) => return Err(ImportError::Format { name: name.to_owned(), source }),
             },
         };
-        let ids = self.options.id.resolve_for(format.provider(), &settings);
+        let ids = self.ids(self.options.id, format.provider());
         let parser = FileParser::new(format, head, settings);
         if ids == Ids::Trusted && !parser.layout_has_id() {
             return Err(ImportError::NoRequestIds { name: name.to_owned(), format });
         }
         Ok(Some(Opened { lines, parser, ids }))
+    }
+
+    /// How the lines of a provider's log are known. Where the origin goes by status, its events have ids of their own:
+    /// lines known by the edge's would never meet them.
+    fn ids(&self, mode: IdMode, provider: &str) -> Ids {
+        let config = &self.shared.config;
+        match mode {
+            IdMode::Auto if provider == config.edge_provider && config.edge_id == IdMode::StatusOnly => Ids::StatusOnly,
+            _ => mode.resolve_for(provider, &config.logs),
+        }
     }
 
     /// The mode in which lines of the same content came into the lake with ids of another kind than `ids`, if any did.
@@ -60,10 +70,9 @@ impl Run {
         ids: Ids,
         tables: &Tables,
     ) -> Result<Option<IdMode>, Failure> {
-        let settings = &self.shared.config.logs;
         for (mode, key) in identity::keys_of_other_modes(content, &self.options) {
             // as configured now, and as it may have been when the other came in
-            let alike = mode.resolve_for(provider, settings) == ids && mode.resolve(provider) == ids;
+            let alike = self.ids(mode, provider) == ids && mode.resolve(provider) == ids;
             if alike || contained(&tables.settler, &format!("file/{key}")) == 0 {
                 continue;
             }
