@@ -1,0 +1,24 @@
+//! Lines of every format: no bytes make a parser panic, and whatever comes of them is bounded by them.
+#![no_main]
+
+use bytes::Bytes;
+use highwater_fuzz::{check, settings};
+use ingest::edge::block::Tail;
+use ingest::edge::{Arena, Block, FileParser, Format};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((choice, lines)) = data.split_first() else { return };
+    let format = Format::ALL[usize::from(*choice) % Format::ALL.len()];
+    let tail = if lines.ends_with(b"\n") || lines.is_empty() { Tail::Whole } else { Tail::Unterminated };
+    let block = Block { bytes: Bytes::copy_from_slice(lines), first_line: 1, tail, line_limit: 64 << 10 };
+    let mut parser = FileParser::new(format, lines, settings());
+    let job = parser.job(block);
+    let arena = Arena::new();
+    let mut number = 0;
+    job.parse(&arena, |raw, line| {
+        assert!(raw.number >= number, "lines come in order");
+        number = raw.number;
+        check(raw.bytes, &line);
+    });
+});
