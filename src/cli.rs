@@ -213,7 +213,8 @@ pub(crate) enum UnknownCodes {
 /// `backfill`
 #[derive(Debug, Args)]
 pub(crate) struct Backfill {
-    /// Files, folders, globs, or `-` for standard input
+    /// Files, folders, globs, `-` for standard input, or s3://, gs://, az:// and file:// URLs: an object, all below a
+    /// prefix that ends with `/`, or a pattern
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<String>,
     /// The logs' format: auto, nginx-json, nginx-combined or cloudfront-v1

@@ -8,6 +8,7 @@ mod cli;
 mod commands;
 mod config;
 mod demo;
+mod logs;
 mod run;
 
 use std::process::ExitCode;

@@ -10,10 +10,12 @@
 //! * [`stream`]: the ordered, partitioned log that processors read (design §4.3)
 //! * [`edge`]: edge logs, one file a format
 //! * [`ports`]: what the link store does for the pipeline, as traits
+//! * [`queue`]: edge logs that wait for their turn
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod edge;
 pub mod journal;
 pub mod ports;
+pub mod queue;
 pub mod stream;

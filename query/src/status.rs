@@ -14,7 +14,8 @@ pub struct Status {
     pub complete_through: Option<UtcMicros>,
     /// Edge logs are settled up to here too.
     pub final_through: Option<UtcMicros>,
-    /// The journal that `complete_through` waits for, when it waits unusually long.
+    /// The journal that `complete_through` waits for, when it waits unusually long; else the source of edge logs that
+    /// `final_through` waits for.
     pub held_back_by: Option<String>,
     /// What the processors read.
     pub stream: StreamStatus,
@@ -83,7 +84,7 @@ pub struct SamplingStatus {
 /// Logs of the edge.
 #[derive(Clone, Debug, Serialize)]
 pub struct EdgeLogsStatus {
-    /// Files that wait for their turn.
+    /// Logs that wait for their turn or are being taken in.
     pub queued: u64,
     /// Lines that wait for their event.
     pub waiting: u64,

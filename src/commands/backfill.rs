@@ -1,18 +1,18 @@
 //! `highwater backfill`: edge logs into the lake.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use ingest::edge::{Format, IdMode};
-use processor::import::{ImportOptions, Importer, Input, Progress, State, Summary, UnknownCodes};
+use processor::import::{ImportOptions, Importer, Progress, State, Summary, UnknownCodes};
 
 use super::{open, print};
 use crate::cli::{Backfill, IdMode as IdFlag, UnknownCodes as UnknownFlag};
 use crate::config::Config;
+use crate::logs::{self, Found};
 use crate::run::{enricher, imports};
 
 /// Takes each path in; a file that is refused doesn't stop the others, but the command then ends with 1.
@@ -20,8 +20,8 @@ pub(crate) async fn run(arguments: Backfill, config: &Config) -> anyhow::Result<
     let options = options(&arguments)?;
     let importer = importer(config).await?;
     let mut summaries = Vec::new();
-    for path in inputs(&arguments.paths)? {
-        match take_in(&importer, &path, options.clone()).await {
+    for log in logs::find(&arguments.paths).await? {
+        match take_in(config, &importer, &log, options.clone()).await {
             Ok(summary) => {
                 if !arguments.json {
                     print::line(&text(&summary))?;
@@ -31,7 +31,7 @@ pub(crate) async fn run(arguments: Backfill, config: &Config) -> anyhow::Result<
             Err(error) => {
                 let why = crate::explain(&error);
                 eprintln!("highwater: {why}");
-                summaries.push(failed(&path, why, arguments.dry_run));
+                summaries.push(failed(&log, why, arguments.dry_run));
             }
         }
     }
@@ -45,8 +45,8 @@ pub(crate) async fn run(arguments: Backfill, config: &Config) -> anyhow::Result<
 }
 
 /// The summary of a file that was refused: one entry a file, whatever became of it.
-fn failed(path: &Path, why: String, dry_run: bool) -> Summary {
-    let mut summary = Summary::new(String::new(), path.display().to_string(), String::new(), dry_run);
+fn failed(log: &Found, why: String, dry_run: bool) -> Summary {
+    let mut summary = Summary::new(String::new(), log.name().to_owned(), String::new(), dry_run);
     summary.state = State::Failed;
     summary.note = Some(why);
     summary
@@ -80,58 +80,14 @@ pub(super) async fn importer(config: &Config) -> anyhow::Result<Importer> {
     imports::importer(config, &store, open::lake(config)?, Arc::new(enricher(config)?))
 }
 
-/// The files that the paths name, in the order given; those of a folder or glob by their names.
-fn inputs(paths: &[String]) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for given in paths {
-        let path = given.strip_prefix("file://").unwrap_or(given);
-        if let Some((scheme, _)) = path.split_once("://") {
-            bail!("{given}: {scheme}:// is not part of this version; copy the logs here, or pipe them in with `-`");
-        }
-        let path = Path::new(path);
-        if given == "-" || path.is_file() {
-            files.push(path.to_owned());
-        } else if path.is_dir() {
-            files_below(path, &mut files)?;
-        } else if !matched(given, &mut files)? {
-            bail!("{given}: there is no such file or folder, and nothing matches it as a pattern");
-        }
-    }
-    Ok(files)
-}
-
-fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    let entries = std::fs::read_dir(folder).with_context(|| format!("can't list {}", folder.display()))?;
-    let mut found: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
-    found.sort();
-    for path in found {
-        if path.is_dir() {
-            files_below(&path, files)?;
-        } else {
-            files.push(path);
-        }
-    }
-    Ok(())
-}
-
-fn matched(pattern: &str, files: &mut Vec<PathBuf>) -> anyhow::Result<bool> {
-    let before = files.len();
-    for path in glob::glob(pattern).with_context(|| format!("{pattern} is no pattern"))? {
-        let path = path?;
-        if path.is_file() {
-            files.push(path);
-        }
-    }
-    Ok(files.len() > before)
-}
-
-async fn take_in(importer: &Importer, path: &Path, options: ImportOptions) -> anyhow::Result<Summary> {
-    let input = if path == Path::new("-") {
-        Input::stream("standard input", std::io::stdin())
-    } else {
-        Input::open(path).with_context(|| format!("can't open {}", path.display()))?
+async fn take_in(config: &Config, importer: &Importer, log: &Found, options: ImportOptions) -> anyhow::Result<Summary> {
+    let bar = bar(log.name())?;
+    let fetched = |bytes, of| {
+        bar.set_length(of);
+        bar.set_position(bytes);
+        bar.set_message("fetched");
     };
-    let bar = bar(&path.display().to_string())?;
+    let input = log.input(&imports::spool_dir(config)?, fetched).await?;
     let shown = bar.clone();
     let began = std::time::Instant::now();
     let summary = importer
@@ -217,28 +173,4 @@ fn total(summaries: &[Summary]) -> String {
         sum(|s| s.ignored.total()),
         sum(Summary::rejected_total)
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn folders_and_globs_name_files_in_order() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("sub")).unwrap();
-        for name in ["b.log", "a.log", "sub/c.log"] {
-            std::fs::write(dir.path().join(name), "").unwrap();
-        }
-        let name = |given: &str| dir.path().join(given).display().to_string();
-        let names = |given: &[String]| -> Vec<String> {
-            let files = inputs(given).unwrap();
-            files.iter().map(|f| f.strip_prefix(dir.path()).unwrap_or(f).display().to_string()).collect()
-        };
-        assert_eq!(names(&[name("")]), ["a.log", "b.log", "sub/c.log"]);
-        assert_eq!(names(&[name("*.log")]), ["a.log", "b.log"]);
-        assert_eq!(names(&[name("b.log"), "-".into(), name("a.log")]), ["b.log", "-", "a.log"]);
-        assert!(inputs(&[name("*.gz")]).unwrap_err().to_string().contains("nothing matches"));
-        assert!(inputs(&["s3://bucket/x".into()]).unwrap_err().to_string().contains("s3://"));
-    }
 }

@@ -1,11 +1,10 @@
 //! `highwater edge-logs …`: what logs came in, what became of their lines, and taking one back.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use processor::import::{Importer, Input, Reverted, Stored, Summary, stored};
+use processor::import::{Importer, Reverted, Stored, Summary, stored};
 use processor::settle::{Settler, Standing};
 use serde::Serialize;
 use serde_json::json;
@@ -13,6 +12,7 @@ use serde_json::json;
 use super::{backfill, open, print};
 use crate::cli::{EdgeLogs, SettleAs};
 use crate::config::Config;
+use crate::run::reopen;
 use crate::run::settle_config;
 
 /// Lists the logs, or shows one, as they stand now.
@@ -87,7 +87,7 @@ async fn revert(id: &str, json: bool, config: &Config) -> anyhow::Result<ExitCod
     let mut outcome =
         Outcome { reverted: import, removed, removed_waiting, again: Vec::new(), deliver_again: Vec::new() };
     for other in again {
-        match take_in_again(&importer, &other).await {
+        match take_in_again(config, &importer, &other).await {
             Ok(summary) => outcome.again.push(summary),
             Err(error) => outcome.deliver_again.push(Missing {
                 id: other.summary.id,
@@ -107,10 +107,11 @@ async fn revert(id: &str, json: bool, config: &Config) -> anyhow::Result<ExitCod
 }
 
 /// Takes a log in once more, from where it came and as it was told then.
-async fn take_in_again(importer: &Importer, log: &Stored) -> anyhow::Result<Summary> {
+async fn take_in_again(config: &Config, importer: &Importer, log: &Stored) -> anyhow::Result<Summary> {
     let location = log.location.as_deref().context("it came through a pipe, and can't be read again")?;
     let options = log.options.clone().context("it was taken in with options that this version doesn't know")?;
-    let mut input = Input::open(Path::new(location)).with_context(|| format!("can't open {location}"))?;
+    let (store, lake) = (open::link_store(config).await?, open::lake(config)?);
+    let mut input = reopen(config, &store, &lake, location).await?;
     input.name.clone_from(&log.summary.name);
     Ok(importer.import(input.expecting(&log.sha256), options, |_| {}).await?)
 }

@@ -44,6 +44,7 @@ pub(crate) fn sources(config: &Config, store: &LinkStore, lake: &Lake) -> Source
         own: Vec::new(),
         directory: config.journal_dir(),
         has_edge: config.edge.provider != "none",
+        settle: config.edge.settle.0,
     }
 }
 

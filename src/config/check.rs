@@ -29,6 +29,7 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
     names(config, &mut wrong);
     listeners(config, &mut wrong);
     wrong.extend(edge_logs::problems(&config.edge_logs));
+    log_rules(config, &mut wrong);
     not_built(config, &mut wrong);
     if config.journal.reserve >= config.journal.max_bytes {
         wrong.push(format!(
@@ -86,6 +87,28 @@ fn edge_rules(config: &Config, wrong: &mut Vec<String>) {
     }
 }
 
+fn log_rules(config: &Config, wrong: &mut Vec<String>) {
+    let logs = &config.edge_logs;
+    for prefix in &logs.watch {
+        if let Err(why) = crate::logs::check_prefix(prefix) {
+            wrong.push(format!("edge_logs.watch: {why}"));
+        }
+    }
+    let twice = logs.watch.iter().enumerate().find(|(n, prefix)| logs.watch[..*n].contains(prefix));
+    if let Some((_, prefix)) = twice {
+        wrong.push(format!("edge_logs.watch names {prefix:?} twice"));
+    }
+    if logs.poll.0 < Duration::from_millis(100) || logs.poll.0 > Duration::from_secs(24 * 3600) {
+        wrong.push(format!("edge_logs.poll ({}) must be from 100ms to 24h", logs.poll));
+    }
+    if logs.max_uploads == 0 {
+        wrong.push("edge_logs.max_uploads (0) must be at least 1".to_owned());
+    }
+    if logs.max_upload.0 == 0 {
+        wrong.push("edge_logs.max_upload (0B) must be at least 1B".to_owned());
+    }
+}
+
 fn names(config: &Config, wrong: &mut Vec<String>) {
     if config.redirect.domains.is_empty() {
         wrong.push("redirect.domains must name at least one host".to_owned());
@@ -117,10 +140,7 @@ fn listeners(config: &Config, wrong: &mut Vec<String>) {
 
 /// Settings whose part isn't in this version: refused, so that nobody waits for what won't come.
 fn not_built(config: &Config, wrong: &mut Vec<String>) {
-    for (key, is_set) in [
-        ("edge_logs.watch", !config.edge_logs.watch.is_empty()),
-        ("stream.backend = \"fluvio\"", config.stream.backend == Backend::Fluvio),
-    ] {
+    for (key, is_set) in [("stream.backend = \"fluvio\"", config.stream.backend == Backend::Fluvio)] {
         if is_set {
             wrong.push(format!("{key} is not part of this version yet; leave it out"));
         }
@@ -171,6 +191,11 @@ mod tests {
         assert!(broken(|c| c.redirect.domains = vec!["a b".into()]).contains("redirect.domains"));
         assert!(broken(|c| c.query.listen = c.manage.listen).contains("the same address as manage.listen"));
         assert!(broken(|c| c.journal.reserve = c.journal.max_bytes).contains("journal.reserve"));
+        assert!(broken(|c| c.edge_logs.watch = vec!["ftp://x/y".into()]).contains("s3://"));
+        assert!(broken(|c| c.edge_logs.watch = vec!["./a".into(), "./a".into()]).contains("twice"));
+        assert!(broken(|c| c.edge_logs.poll = span(0)).contains("edge_logs.poll"));
+        assert!(broken(|c| c.edge_logs.max_uploads = 0).contains("edge_logs.max_uploads"));
+        assert_eq!(broken(|c| c.edge_logs.watch = vec!["./logs".into(), "s3://bucket/logs/".into()]), "");
         assert!(broken(|c| c.stream.backend = Backend::Fluvio).contains("fluvio"));
         assert!(broken(|c| c.lake = "s3://bucket/lake".into()).contains("s3://"));
         assert!(broken(|c| c.links.url = "postgres://x".into()).contains("PostgreSQL"));

@@ -111,11 +111,19 @@ pub(crate) enum IdMode {
 }
 
 /// `[edge_logs]`
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct EdgeLogs {
     /// Folders and prefixes to watch.
     pub(crate) watch: Vec<String>,
+    /// How often.
+    pub(crate) poll: Span,
+    /// The largest upload.
+    pub(crate) max_upload: Size,
+    /// Uploads of one workspace at once.
+    pub(crate) max_uploads: usize,
+    /// How long an upload's bytes are kept once it has been taken in.
+    pub(crate) keep_staged: Span,
     /// CloudFront real-time logs.
     pub(crate) cloudfront_realtime: FieldList,
     /// nginx logs.
@@ -332,6 +340,23 @@ impl Default for Edge {
             max_skew: seconds(600),
             recover_after: seconds(900),
             settle: seconds(48 * 3600),
+        }
+    }
+}
+
+impl Default for EdgeLogs {
+    fn default() -> Self {
+        Self {
+            watch: Vec::new(),
+            poll: seconds(10),
+            max_upload: Size(1 << 30),
+            max_uploads: 4,
+            keep_staged: seconds(7 * 24 * 3600),
+            cloudfront_realtime: FieldList::default(),
+            nginx: NginxLogs::default(),
+            fastly: FieldMap::default(),
+            akamai: AkamaiLogs::default(),
+            haproxy: HaproxyLogs::default(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What takes edge logs in, as configured: for the command line, uploads and watched folders alike.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -23,11 +24,8 @@ pub(crate) fn importer(
     enricher: Arc<Enricher>,
 ) -> anyhow::Result<Importer> {
     let store = Arc::new(store.clone());
-    // beside the data, and as private: a system's temporary folder may be small, and in memory
-    let spool_dir = config.data_dir.join("tmp");
-    std::fs::create_dir_all(&spool_dir).with_context(|| format!("can't make {}", spool_dir.display()))?;
     let settings = ImportConfig {
-        spool_dir,
+        spool_dir: spool_dir(config)?,
         settle: config.edge.settle.0,
         waits: waits(config),
         max_skew: config.edge.max_skew.0,
@@ -38,6 +36,17 @@ pub(crate) fn importer(
         ..ImportConfig::default()
     };
     Ok(Importer::new(lake, Arc::clone(&store) as _, Arc::clone(&store) as _, store, enricher, settings))
+}
+
+/// Where streams and fetched objects are kept until they are taken in: beside the data, and as private, as a system's
+/// temporary folder may be small, and in memory.
+///
+/// # Errors
+/// When it can't be made.
+pub(crate) fn spool_dir(config: &Config) -> anyhow::Result<PathBuf> {
+    let folder = config.data_dir.join("tmp");
+    std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
+    Ok(folder)
 }
 
 /// What `[edge_logs]` says of formats.

@@ -24,6 +24,8 @@ mod serve;
 mod signals;
 mod status;
 mod tasks;
+mod uploads;
+mod watch;
 
 pub(crate) use access::Tokens;
 pub(crate) use journals::ids_in;
@@ -31,6 +33,7 @@ pub(crate) use lock::make_folder;
 pub(crate) use process::{enricher, settle_config, waits};
 pub(crate) use redirect::id_mode;
 pub(crate) use status::Sources;
+pub(crate) use uploads::reopen;
 
 use anyhow::Context;
 

@@ -26,6 +26,7 @@ use super::redirect::Redirect;
 use super::serve::serve;
 use super::status::Sources;
 use super::tasks::Tasks;
+use super::uploads::Uploads;
 use super::{Roles, signals};
 use crate::commands::link_store;
 use crate::config::Config;
@@ -85,11 +86,12 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
         metrics.register_collector(Box::new(JournalMetrics { journals: own.clone(), committed }));
     }
     if roles.process {
-        Process::start(&config, &store, &lake, &own, &mut metrics, &mut back).await?;
+        // the folder's locks say so, as long as the lake is in a folder too
+        let alone = roles.manage && !config.lake_root().contains("://");
+        Process::start(&config, &store, &lake, &own, alone, &mut metrics, &mut back).await?;
     }
     if let Some(socket) = sockets.manage {
-        let router = manage::router(store.clone(), ManageConfig::default());
-        front.spawn("management API", serve(socket, router, front.stop_token()));
+        front.spawn("management API", serve(socket, manage_router(&config, &store, &lake), front.stop_token()));
     }
     let mut login = None;
     if let Some(socket) = sockets.query {
@@ -163,6 +165,15 @@ async fn land(store: &LinkStore, own: &[Journal]) {
     tracing::warn!("the lake has not caught up with the journals in time; the next start goes on from there");
 }
 
+fn manage_router(config: &Config, store: &LinkStore, lake: &processor::lake::Lake) -> axum::Router {
+    let settings = ManageConfig {
+        max_upload: config.edge_logs.max_upload.0,
+        max_uploads: config.edge_logs.max_uploads,
+        ..ManageConfig::default()
+    };
+    manage::router(store.clone(), Arc::new(Uploads::into(lake)), settings)
+}
+
 fn query_service(
     config: &Config,
     roles: Roles,
@@ -180,6 +191,7 @@ fn query_service(
         own,
         directory: config.journal_dir(),
         has_edge: config.edge.provider != "none",
+        settle: config.edge.settle.0,
     };
     Ok(QueryService::new(settings, Arc::new(Tokens(store.clone())), Arc::new(sources))?)
 }

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::journals::ids_in;
 use super::tasks::Tasks;
+use super::uploads::{self, Parts};
 use super::{gaps, id_mode, progress, retire};
 use crate::config::Config;
 
@@ -43,7 +44,8 @@ impl Process {
         Lake::open(&root, LakeOptions::default()).with_context(|| format!("lake = {root:?}"))
     }
 
-    /// Starts hot path, settler and the publishing of `final_through`.
+    /// Starts hot path, settler, what takes edge logs in, and the publishing of `final_through`. `alone`: no other
+    /// process can be taking uploads now.
     ///
     /// # Errors
     /// When the rules or the tables can't be read.
@@ -52,6 +54,7 @@ impl Process {
         store: &LinkStore,
         lake: &Lake,
         own: &[Journal],
+        alone: bool,
         metrics: &mut Registry,
         back: &mut Tasks,
     ) -> anyhow::Result<()> {
@@ -60,8 +63,13 @@ impl Process {
         counted.register(metrics);
         lake.metrics().register(metrics);
         let enricher = Arc::new(enricher(config)?);
-        let hot = HotPath::new(lake.clone(), Arc::clone(&registry) as _, enricher, hot_config(config))
-            .with_metrics(counted.clone());
+        let hot = HotPath::new(
+            lake.clone(),
+            Arc::clone(&registry) as _,
+            Arc::<Enricher>::clone(&enricher),
+            hot_config(config),
+        )
+        .with_metrics(counted.clone());
         let watched =
             retire::watch(store.clone(), lake.clone(), hot.status(), config.journal.retire_after.0, back.stop_token());
         back.spawn("silent journals", async move {
@@ -81,6 +89,8 @@ impl Process {
             gaps::record(losing, into, stop).await;
             Ok(())
         });
+        let parts = Parts { config, store, lake, enricher, metrics: counted.clone(), alone };
+        uploads::start(parts, back).await?;
         let settler = Settler::new(lake, registry, settle_config(config)).await?.with_metrics(counted);
         let stop = back.stop_token();
         back.spawn("settler", async move {

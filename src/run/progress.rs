@@ -1,13 +1,14 @@
 //! `final_through`: up to where edge logs are settled too, so that numbers don't move by themselves any more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use arrow::array::{Array, AsArray};
+use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::TimestampMicrosecondType;
-use processor::lake::{Lake, LakeError};
-use redirect::links::LinkStore;
+use processor::lake::{Lake, LakeError, TableHandle};
+use redirect::links::{EdgeSource, LinkStore};
 use schemas::UtcMicros;
+use schemas::link::DEFAULT_WORKSPACE;
 use schemas::tables::Table;
 use tokio_util::sync::CancellationToken;
 
@@ -16,40 +17,76 @@ const EVERY: Duration = Duration::from_secs(2);
 /// How often visitor keys are looked after.
 const DESTROY_EVERY: Duration = Duration::from_secs(3_600);
 
-/// How far each continuous source of edge logs has come, by its name.
-pub(crate) type Sources = BTreeMap<String, UtcMicros>;
-
 /// min(complete_through; over each continuous source: its progress − the settle window). Without a CDN in front it is
-/// `complete_through`; with one, but no source yet, nothing can be said.
-fn final_through(complete: UtcMicros, has_edge: bool, sources: &Sources, settle: Duration) -> Option<UtcMicros> {
+/// `complete_through`; with one, but no source yet, or one of which nothing has come, nothing can be said.
+fn final_through(complete: UtcMicros, has_edge: bool, sources: &[EdgeSource], settle: Duration) -> Option<UtcMicros> {
     if !has_edge {
         return Some(complete);
     }
-    let slowest = sources.values().min()?;
+    if sources.iter().any(|source| source.through.is_none()) {
+        return None;
+    }
+    let slowest = sources.iter().filter_map(|source| source.through).min()?;
     Some(complete.min(slowest.minus(settle)))
 }
 
-/// The continuous sources, as the lake remembers them.
-///
-/// # Errors
-/// When the lake can't be read.
-pub(crate) async fn sources(lake: &Lake) -> Result<Sources, LakeError> {
-    let table = lake.table(Table::EdgeFiles).await?;
-    let mut sources = Sources::new();
-    for file in table.files() {
-        for batch in table.read(file, &["source_name", "last"]).await? {
-            let (Some(names), Some(last)) = (batch.column_by_name("source_name"), batch.column_by_name("last")) else {
-                continue;
-            };
-            let (names, last) = (names.as_string::<i32>(), last.as_primitive::<TimestampMicrosecondType>());
-            for row in (0..batch.num_rows()).filter(|row| names.is_valid(*row) && last.is_valid(*row)) {
-                let through = UtcMicros(last.value(row));
-                let known = sources.entry(names.value(row).to_owned()).or_insert(through);
-                *known = (*known).max(through);
+/// Whether a source has made no progress for longer than logs may take.
+pub(crate) fn is_silent(source: &EdgeSource, now: UtcMicros, settle: Duration) -> bool {
+    source.through.is_none_or(|through| now.since(through) > settle)
+}
+
+/// The silent source that holds `final_through` back the most, if any does.
+pub(crate) fn slowest_silent(sources: &[EdgeSource], now: UtcMicros, settle: Duration) -> Option<&EdgeSource> {
+    let silent = sources.iter().filter(|source| is_silent(source, now, settle));
+    silent.min_by_key(|source| source.through)
+}
+
+/// How far each source has come by the logs that the lake has of it.
+#[derive(Debug, Default)]
+struct FromLake {
+    table: Option<TableHandle>,
+    read: HashSet<String>,
+}
+
+impl FromLake {
+    /// What logs taken in since the last look say: the newest line of each source.
+    async fn news(&mut self, lake: &Lake) -> Result<BTreeMap<String, UtcMicros>, LakeError> {
+        let table = match &mut self.table {
+            Some(table) => {
+                table.refresh().await?;
+                table
+            }
+            None => self.table.insert(lake.table(Table::EdgeFiles).await?),
+        };
+        let mut news = BTreeMap::new();
+        for file in table.files().iter().filter(|file| !self.read.contains(&file.path)) {
+            for batch in table.read(file, &["source_name", "workspace", "last"]).await? {
+                newest_lines(&batch, &mut news);
             }
         }
+        self.read = table.files().iter().map(|file| file.path.clone()).collect();
+        Ok(news)
     }
-    Ok(sources)
+}
+
+fn newest_lines(batch: &RecordBatch, news: &mut BTreeMap<String, UtcMicros>) {
+    let column = |name: &str| batch.column_by_name(name);
+    let (Some(names), Some(workspaces), Some(last)) = (column("source_name"), column("workspace"), column("last"))
+    else {
+        return;
+    };
+    let (names, workspaces) = (names.as_string::<i32>(), workspaces.as_string::<i32>());
+    let last = last.as_primitive::<TimestampMicrosecondType>();
+    for row in (0..batch.num_rows()).filter(|row| names.is_valid(*row) && last.is_valid(*row)) {
+        let through = UtcMicros(last.value(row));
+        let name = match workspaces.value(row) {
+            DEFAULT_WORKSPACE => names.value(row).to_owned(),
+            // a tenant's source is another than any of that name elsewhere
+            tenant => format!("{tenant}/{}", names.value(row)),
+        };
+        let known = news.entry(name).or_insert(through);
+        *known = (*known).max(through);
+    }
 }
 
 /// Visitor keys are destroyed so many days after their own at the latest, however long logs may take.
@@ -75,19 +112,33 @@ pub(crate) async fn destroy_keys(store: LinkStore, settle: Duration, stop: Cance
 
 /// Publishes `final_through` until `stop`.
 pub(crate) async fn publish(store: LinkStore, lake: Lake, has_edge: bool, settle: Duration, stop: CancellationToken) {
+    let mut from_lake = FromLake::default();
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        if let Err(error) = publish_once(&store, &lake, has_edge, settle).await {
+        if let Err(error) = publish_once(&store, &lake, &mut from_lake, has_edge, settle).await {
+            // what was read may not have been noted: all of it is read again
+            from_lake = FromLake::default();
             tracing::warn!(%error, "final_through can't be published now");
         }
     }
 }
 
-async fn publish_once(store: &LinkStore, lake: &Lake, has_edge: bool, settle: Duration) -> anyhow::Result<()> {
+async fn publish_once(
+    store: &LinkStore,
+    lake: &Lake,
+    from_lake: &mut FromLake,
+    has_edge: bool,
+    settle: Duration,
+) -> anyhow::Result<()> {
     use ingest::ports::Registry as _;
-    let complete = store.complete_through(UtcMicros::now()).await?;
-    let sources = if has_edge { sources(lake).await? } else { Sources::new() };
+    let now = UtcMicros::now();
+    let complete = store.complete_through(now).await?;
+    for (name, through) in from_lake.news(lake).await? {
+        // a line from later than now says nothing of what is still to come
+        store.hear_source(&name, through.min(now)).await?;
+    }
+    let sources = store.edge_sources().await?;
     if let Some(at) = final_through(complete, has_edge, &sources, settle) {
         store.publish_final_through(at).await?;
     }
@@ -106,14 +157,32 @@ mod tests {
         assert_eq!(first_key_day(100, hours(24 * 30)), 93);
     }
 
+    fn source(name: &str, through: Option<i64>) -> EdgeSource {
+        let through = through.map(|seconds| UtcMicros(seconds * 1_000_000));
+        EdgeSource { name: name.to_owned(), watched: false, through }
+    }
+
     #[test]
     fn the_slowest_source_decides_and_no_source_says_nothing() {
         let settle = Duration::from_secs(10);
         let at = |seconds: i64| UtcMicros(seconds * 1_000_000);
-        let sources = |list: &[(&str, i64)]| list.iter().map(|(name, s)| ((*name).to_owned(), at(*s))).collect();
-        assert_eq!(final_through(at(100), false, &Sources::new(), settle), Some(at(100)));
-        assert_eq!(final_through(at(100), true, &Sources::new(), settle), None);
-        assert_eq!(final_through(at(100), true, &sources(&[("a", 90), ("b", 50)]), settle), Some(at(40)));
-        assert_eq!(final_through(at(100), true, &sources(&[("a", 500)]), settle), Some(at(100)));
+        let of = |sources: &[EdgeSource]| final_through(at(100), true, sources, settle);
+        assert_eq!(final_through(at(100), false, &[], settle), Some(at(100)));
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[source("a", Some(90)), source("b", Some(50))]), Some(at(40)));
+        assert_eq!(of(&[source("a", Some(500))]), Some(at(100)));
+        assert_eq!(of(&[source("a", Some(90)), source("b", None)]), None, "a watched prefix of which nothing has come");
+    }
+
+    #[test]
+    fn a_source_without_progress_is_silent_and_the_slowest_is_named() {
+        let settle = Duration::from_secs(10);
+        let now = UtcMicros(100_000_000);
+        let sources = [source("quick", Some(95)), source("slow", Some(80)), source("edge", Some(90))];
+        let silent = |source: &EdgeSource| is_silent(source, now, settle);
+        assert_eq!(sources.iter().map(silent).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(slowest_silent(&sources, now, settle).map(|source| &*source.name), Some("slow"));
+        assert_eq!(slowest_silent(&sources[..1], now, settle), None);
+        assert!(silent(&source("new", None)));
     }
 }

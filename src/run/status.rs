@@ -11,10 +11,11 @@ use ingest::ports::{JournalState, RegisteredJournal, Registry};
 use processor::lake::Lake;
 use processor::settle::{Mismatched, waiting};
 use query::status::{
-    EdgeLogsStatus, EdgeSource, JournalStatus, MismatchedHour, PartitionStatus, SamplingStatus, Status, StreamStatus,
+    EdgeLogsStatus, EdgeSource as SourceStatus, JournalStatus, MismatchedHour, PartitionStatus, SamplingStatus, Status,
+    StreamStatus,
 };
 use query::{Freshness, StatusError, StatusSource};
-use redirect::links::LinkStore;
+use redirect::links::{EdgeSource, LinkStore};
 use schemas::tables::Table;
 use schemas::{JournalId, UtcMicros};
 
@@ -22,8 +23,6 @@ use super::progress;
 
 /// A journal is called silent when its last mark in the lake is so old: idle journals mark every ten seconds.
 const SILENT_AFTER: Duration = Duration::from_secs(60);
-/// A continuous source is called silent when it has said nothing for so long.
-const SOURCE_SILENT_AFTER: Duration = Duration::from_secs(6 * 3_600);
 
 /// What status is put together from.
 #[derive(Clone, Debug)]
@@ -38,6 +37,8 @@ pub(crate) struct Sources {
     pub(crate) directory: PathBuf,
     /// Whether a CDN is in front.
     pub(crate) has_edge: bool,
+    /// How long logs may take; a source without progress for longer is silent.
+    pub(crate) settle: Duration,
 }
 
 fn failed(error: impl std::fmt::Display) -> StatusError {
@@ -63,11 +64,14 @@ impl StatusSource for Sources {
         let oldest = open().filter(|(journal, _)| journal.unsent > 0).map(|(_, known)| known.through).min();
         let held_back_by =
             open().filter(|(journal, _)| journal.state == "silent").min_by_key(|(_, known)| known.through);
+        let sources = self.store.edge_sources().await.map_err(failed)?;
+        let slowest = progress::slowest_silent(&sources, now, self.settle).filter(|_| self.has_edge);
+        let source = slowest.map(|source| format!("source {}", source.name));
         Ok(Status {
             as_of: now,
             complete_through: freshness.complete_through,
             final_through: freshness.final_through,
-            held_back_by: held_back_by.map(|(journal, _)| format!("journal {}", journal.id)),
+            held_back_by: held_back_by.map(|(journal, _)| format!("journal {}", journal.id)).or(source),
             stream: StreamStatus {
                 backend: "embedded".to_owned(),
                 lag_records: open().map(|(journal, _)| journal.unsent).sum(),
@@ -77,7 +81,7 @@ impl StatusSource for Sources {
             },
             journals: journals.clone(),
             sampling: SamplingStatus { active: false, rate: 1.0 },
-            edge_logs: self.edge_logs(now).await?,
+            edge_logs: self.edge_logs(sources, now).await?,
             hot_links: Vec::new(),
         })
     }
@@ -117,21 +121,20 @@ impl Sources {
         registered.iter().map(one).collect()
     }
 
-    async fn edge_logs(&self, now: UtcMicros) -> Result<EdgeLogsStatus, StatusError> {
+    async fn edge_logs(&self, sources: Vec<EdgeSource>, now: UtcMicros) -> Result<EdgeLogsStatus, StatusError> {
         let arrivals = self.lake.table(Table::Arrivals).await.map_err(failed)?;
-        let sources = progress::sources(&self.lake).await.map_err(failed)?;
         let mismatched = processor::settle::mismatched(&self.lake).await.map_err(failed)?;
         let hour = |one: Mismatched| MismatchedHour { provider: one.provider, hour: one.hour, waiting: one.waiting };
         Ok(EdgeLogsStatus {
-            queued: 0,
+            queued: self.store.queued_logs().await.map_err(failed)?,
             waiting: waiting(&arrivals).await.map_err(failed)?,
             mismatched: mismatched.into_iter().map(hour).collect(),
             sources: sources
                 .into_iter()
-                .map(|(name, through)| EdgeSource {
-                    name,
-                    through: Some(through),
-                    silent: now.since(through) > SOURCE_SILENT_AFTER,
+                .map(|source| SourceStatus {
+                    silent: progress::is_silent(&source, now, self.settle),
+                    through: source.through,
+                    name: source.name,
                 })
                 .collect(),
         })

@@ -2,6 +2,8 @@
 //!
 //! * [`node`]: the real `highwater` binary as a child process, killed and restarted at will
 //! * [`edge`]: nginx as a real caching edge in front of it
+//! * [`logs`]: edge logs made up
+//! * [`s3`]: a real S3 server
 //! * [`load`]: bounded request loops that keep a ledger of what was answered
 //!
 //! Everything listens on loopback only, and ends with its owner.
@@ -10,7 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 pub mod edge;
 pub mod load;
+pub mod logs;
 pub mod node;
+pub mod s3;
 
 /// Whether a missing service must fail a test instead of skipping it.
 pub fn must_not_skip() -> bool {

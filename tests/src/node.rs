@@ -28,6 +28,7 @@ pub struct Node {
     pub ops: u16,
     child: Option<Child>,
     client: reqwest::Client,
+    environment: Vec<(&'static str, String)>,
 }
 
 impl Node {
@@ -47,6 +48,7 @@ impl Node {
             ops: free_port()?,
             child: None,
             client: reqwest::Client::builder().timeout(Duration::from_secs(30)).build()?,
+            environment: Vec::new(),
         };
         let config = format!(
             "[redirect]\nlisten = \"127.0.0.1:{}\"\n{redirect}\n[manage]\nlisten = \"127.0.0.1:{}\"\n\
@@ -82,8 +84,16 @@ impl Node {
         self.child.as_ref().map(Child::id)
     }
 
+    /// Variables that every process and command started from now on finds in its environment.
+    #[must_use]
+    pub fn with_environment(mut self, variables: Vec<(&'static str, String)>) -> Self {
+        self.environment.extend(variables);
+        self
+    }
+
     fn command(&self) -> Command {
         let mut command = Command::new(&self.binary);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.arg("--config").arg(self.config()).arg("--data").arg(self.data()).current_dir(self.folder());
         command
     }

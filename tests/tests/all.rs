@@ -8,6 +8,7 @@ mod errors;
 mod exact;
 mod product;
 mod roles;
+mod ways_in;
 
 use std::path::Path;
 

@@ -17,6 +17,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use sha2::{Digest, Sha256};
 
 use super::options::{Body, ImportOptions, UnknownCodes};
+use super::run::ID_DIGITS;
 
 /// An input whose content is known.
 #[derive(Debug)]
@@ -146,6 +147,13 @@ pub(crate) fn key(sha256: &[u8; 32], options: &ImportOptions) -> String {
         hash.update(part);
     }
     hex(&hash.finalize().into())
+}
+
+/// What names an import of this content, in summaries and rows: the beginning of its transactions' name.
+pub fn import_id(sha256: &[u8; 32], options: &ImportOptions) -> String {
+    let mut id = key(sha256, options);
+    id.truncate(ID_DIGITS);
+    id
 }
 
 /// The names that the same content has where its lines are known in another way, with the id mode of each: an operator's

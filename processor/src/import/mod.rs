@@ -49,6 +49,7 @@ mod tests;
 mod worker;
 
 pub use error::ImportError;
+pub use identity::import_id;
 pub use importer::{Importer, Progress};
 pub use options::{Body, ImportConfig, ImportOptions, Input, NotAChoice, UnknownCodes};
 pub use revert::{RevertError, Reverted};

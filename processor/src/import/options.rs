@@ -199,6 +199,11 @@ impl Input {
         Ok(Self { name: path.display().to_string(), body: Body::File(file), location, sha256: None })
     }
 
+    /// A file that is open already, under a name.
+    pub fn file(name: impl Into<String>, file: File) -> Self {
+        Self { body: Body::File(file), ..Self::stream(name, io::empty()) }
+    }
+
     /// A stream under a name.
     pub fn stream(name: impl Into<String>, bytes: impl Read + Send + 'static) -> Self {
         Self { name: name.into(), body: Body::Stream(Box::new(bytes)), location: None, sha256: None }

@@ -51,6 +51,7 @@ use std::time::Duration;
 
 use deltalake::logstore::{LogStoreRef, StorageConfig, logstore_with, object_store_factories};
 use object_store::ObjectStore;
+use object_store::path::Path;
 use schemas::tables::Table;
 use tokio::sync::watch;
 use url::Url;
@@ -163,6 +164,17 @@ impl Lake {
         let mut url = self.inner.root.clone();
         url.set_path(&format!("{}{table}/", self.inner.root.path()));
         url
+    }
+
+    /// The storage that the lake is in, and [`Lake::path`] within it: for what is kept beside the tables.
+    pub fn store(&self) -> Arc<dyn ObjectStore> {
+        Arc::clone(&self.inner.store)
+    }
+
+    /// Where the lake is within its storage.
+    pub fn path(&self) -> Path {
+        // an address that can't be decoded was refused when the lake was opened
+        Path::from_url_path(self.inner.root.path()).unwrap_or_default()
     }
 
     /// How tables are kept.

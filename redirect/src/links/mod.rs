@@ -1,5 +1,5 @@
 //! The link store: links and their revisions, workspaces and tokens, and what the pipeline keeps beside them (the
-//! registry of journals, what is published from it, visitor keys). One SQLite file, used by several processes at once.
+//! registry of journals, what is published from it, visitor keys, the queue of edge logs and their sources). One SQLite file, used by several processes at once.
 //!
 //! ```text
 //! manage, CLI ──create/change──► LinkStore ──Changed──► caches of this process
@@ -25,6 +25,8 @@ mod create;
 mod db;
 mod directory;
 mod domains;
+mod edge_queue;
+mod edge_sources;
 mod error;
 mod read;
 mod registry;
@@ -45,6 +47,8 @@ pub use access::{Token, TokenInfo};
 pub use change::{Change, Edit};
 pub use create::NewLink;
 pub use domains::{Domains, DomainsError, short_url};
+pub use edge_queue::{Enqueued, Staged, watched_id};
+pub use edge_sources::EdgeSource;
 pub use error::{FieldError, LinkError};
 pub use read::{ListLinks, Page, Target, Which};
 

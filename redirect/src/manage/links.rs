@@ -165,7 +165,7 @@ async fn which(
 
 /// The workspace that a request is about; `None` when an operator names none. A tenant may name its own only, and
 /// learns nothing about whether another exists.
-async fn workspace(
+pub(super) async fn workspace(
     manage: &Manage,
     principal: &Principal,
     in_query: Option<String>,

@@ -1,6 +1,7 @@
 //! The API called as over HTTP, without a socket.
 
 mod allowed;
+mod uploads;
 mod wrong;
 
 use axum::body::Body;
@@ -19,6 +20,7 @@ const DESTINATION: &str = "https://example.com/page";
 struct Api {
     _dir: tempfile::TempDir,
     store: LinkStore,
+    uploads: Arc<uploads::InMemory>,
     router: Router,
     read: String,
     write: String,
@@ -64,9 +66,12 @@ impl Api {
         let now = UtcMicros::now();
         store.add_workspace("acme", now).await.unwrap();
         let token = async |workspace, scope| store.add_token(workspace, scope, now).await.unwrap().reveal().to_owned();
+        let uploads = Arc::new(uploads::InMemory::default());
+        let config = ManageConfig { max_upload: 16 << 20, max_uploads: 2, ..ManageConfig::default() };
         Self {
             _dir: dir,
-            router: router(store.clone(), ManageConfig::default()),
+            router: router(store.clone(), Arc::clone(&uploads) as _, config),
+            uploads,
             read: token("default", Scope::Read).await,
             write: token("default", Scope::Write).await,
             acme: token("acme", Scope::Admin).await,

@@ -1,0 +1,149 @@
+use super::super::testing::{reopened, store};
+use super::*;
+
+const LEASE: Duration = Duration::from_secs(20);
+const NOW: UtcMicros = UtcMicros(1_773_480_413_123_456);
+
+fn at(seconds: u64) -> UtcMicros {
+    NOW.plus(Duration::from_secs(seconds))
+}
+
+fn log(id: &str) -> QueuedLog {
+    QueuedLog {
+        id: id.into(),
+        way: Way::Upload,
+        name: format!("{id}.log"),
+        terms: Terms { workspace: Some("default".into()), source: Some("cdn".into()), ..Terms::default() },
+        object: format!("object-{id}"),
+        parts: 2,
+        size: 5,
+        tag: "tag".into(),
+        stage: Stage::Queued,
+        tries: 0,
+        summary: None,
+        error: None,
+        queued_at: NOW,
+    }
+}
+
+async fn stage(store: &LinkStore, id: &str) -> Stage {
+    store.queued_log(id).await.unwrap().unwrap().stage
+}
+
+async fn claim(store: &LinkStore, owner: &str, now: UtcMicros) -> Option<String> {
+    store.claim_log(Way::Upload, owner, now, LEASE).await.unwrap().map(|log| log.id)
+}
+
+#[tokio::test]
+async fn a_log_is_read_as_it_was_queued() {
+    let (dir, store) = store().await;
+    let mut given = log("a");
+    given.terms.format = Some("nginx-json".parse().unwrap());
+    given.terms.id = "status-only".parse().unwrap();
+    assert_eq!(store.enqueue(&given, false).await.unwrap(), Enqueued::New);
+    assert_eq!(reopened(&dir).await.queued_log("a").await.unwrap(), Some(given));
+    assert_eq!(store.queued_log("b").await.unwrap(), None);
+    assert_eq!(store.queued_logs().await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn the_same_log_is_queued_once_unless_it_failed_or_is_wanted_again() {
+    let (_dir, store) = store().await;
+    store.enqueue(&log("a"), false).await.unwrap();
+    assert_eq!(store.enqueue(&log("a"), true).await.unwrap(), Enqueued::Known(Stage::Queued));
+    claim(&store, "me", NOW).await.unwrap();
+    assert_eq!(store.enqueue(&log("a"), true).await.unwrap(), Enqueued::Known(Stage::Running));
+    store.finish_log("a", "me", Err("no such format"), NOW).await.unwrap();
+    let failed = store.queued_log("a").await.unwrap().unwrap();
+    assert_eq!((failed.stage, failed.error.as_deref()), (Stage::Failed, Some("no such format")));
+
+    let second = QueuedLog { object: "another".into(), parts: 7, ..log("a") };
+    let again = Enqueued::Again { object: "object-a".into(), parts: 2 };
+    assert_eq!(store.enqueue(&second, false).await.unwrap(), again);
+    let queued = store.queued_log("a").await.unwrap().unwrap();
+    assert_eq!((queued.parts, queued.tries, queued.error), (7, 0, None));
+    claim(&store, "me", NOW).await.unwrap();
+    store.finish_log("a", "me", Ok("{}"), NOW).await.unwrap();
+    assert_eq!(store.enqueue(&log("a"), false).await.unwrap(), Enqueued::Known(Stage::Done));
+    assert!(matches!(store.enqueue(&log("a"), true).await.unwrap(), Enqueued::Again { parts: 7, .. }));
+}
+
+#[tokio::test]
+async fn logs_come_in_their_turn_and_one_owner_has_each() {
+    let (dir, store) = store().await;
+    let other = reopened(&dir).await;
+    for (id, after) in [("second", 1), ("first", 0)] {
+        store.enqueue(&QueuedLog { queued_at: at(after), ..log(id) }, false).await.unwrap();
+    }
+    assert_eq!(claim(&store, "me", at(2)).await.as_deref(), Some("first"));
+    assert_eq!(claim(&other, "you", at(2)).await.as_deref(), Some("second"));
+    assert_eq!(claim(&store, "me", at(3)).await, None);
+    assert_eq!(store.claim_log(Way::Watched, "me", at(3), LEASE).await.unwrap(), None);
+    assert_eq!(store.queued_logs().await.unwrap(), 2);
+    // what isn't one's own can't be ended or kept
+    assert!(!store.keep_log("second", "me", at(100)).await.unwrap());
+    store.finish_log("second", "me", Ok("{}"), at(3)).await.unwrap();
+    assert_eq!(stage(&store, "second").await, Stage::Running);
+}
+
+#[tokio::test]
+async fn an_owner_that_is_gone_is_followed() {
+    let (_dir, store) = store().await;
+    store.enqueue(&log("a"), false).await.unwrap();
+    claim(&store, "gone", NOW).await.unwrap();
+    assert!(store.keep_log("a", "gone", at(30)).await.unwrap());
+    assert_eq!(claim(&store, "me", at(29)).await, None, "its word holds");
+    assert_eq!(claim(&store, "me", at(30)).await.as_deref(), Some("a"));
+    assert!(!store.keep_log("a", "gone", at(60)).await.unwrap());
+    assert_eq!(store.queued_log("a").await.unwrap().unwrap().tries, 2);
+    // one that starts anew takes up at once what it had
+    assert_eq!(store.release_logs("gone").await.unwrap(), 0);
+    assert_eq!(store.release_logs("me").await.unwrap(), 1);
+    assert_eq!(claim(&store, "me", at(30)).await.as_deref(), Some("a"));
+}
+
+#[tokio::test]
+async fn what_is_put_off_waits() {
+    let (_dir, store) = store().await;
+    store.enqueue(&log("a"), false).await.unwrap();
+    claim(&store, "me", NOW).await.unwrap();
+    store.postpone_log("a", "me", at(60), Some("the lake is down")).await.unwrap();
+    assert_eq!(claim(&store, "me", at(59)).await, None);
+    assert_eq!(store.queued_log("a").await.unwrap().unwrap().error.as_deref(), Some("the lake is down"));
+    assert_eq!(claim(&store, "me", at(60)).await.as_deref(), Some("a"));
+}
+
+#[tokio::test]
+async fn staged_objects_are_known_until_they_are_forgotten() {
+    let (_dir, store) = store().await;
+    store.enqueue(&log("a"), false).await.unwrap();
+    assert_eq!(store.staged_objects().await.unwrap(), ["object-a"]);
+    claim(&store, "me", NOW).await.unwrap();
+    assert_eq!(store.staged_before(at(1_000)).await.unwrap(), []);
+    store.finish_log("a", "me", Ok("{}"), at(10)).await.unwrap();
+    assert_eq!(store.staged_before(at(9)).await.unwrap(), []);
+    let staged = store.staged_before(at(10)).await.unwrap();
+    assert_eq!((staged.len(), staged[0].parts), (1, 2));
+    store.forget_staged(&staged[0]).await.unwrap();
+    assert_eq!(store.staged_before(at(10)).await.unwrap(), []);
+    assert_eq!(store.staged_objects().await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn versions_of_watched_logs_are_remembered() {
+    let (_dir, store) = store().await;
+    for (size, tag) in [(1, "x"), (2, "y")] {
+        let id = watched_id("./logs", "./logs/a", size, tag);
+        let terms = Terms { source: Some("./logs".into()), keep_unknown: true, ..Terms::default() };
+        let found =
+            QueuedLog { id, way: Way::Watched, terms, object: "./logs/a".into(), size, tag: tag.into(), ..log("") };
+        let found = QueuedLog { queued_at: at(size), ..found };
+        assert_eq!(store.enqueue(&found, false).await.unwrap(), Enqueued::New);
+        assert_eq!(store.enqueue(&found, false).await.unwrap(), Enqueued::Known(Stage::Queued));
+    }
+    let versions = store.watched_logs("./logs").await.unwrap();
+    assert_eq!(versions.iter().map(|(_, size, _)| *size).collect::<Vec<_>>(), [1, 2]);
+    assert!(store.is_behind("./logs").await.unwrap());
+    assert!(!store.is_behind("./other").await.unwrap());
+    assert_eq!(store.watched_logs("./other").await.unwrap(), []);
+}

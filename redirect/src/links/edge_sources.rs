@@ -1,0 +1,111 @@
+//! Continuous sources of edge logs (design §4.5): watched prefixes, and uploads and backfills under a source's name; and
+//! how far each has come. Shared by all processes: one watches, another publishes, a third shows.
+
+use schemas::UtcMicros;
+use sqlx::Row as _;
+
+use super::LinkStore;
+use super::error::{Doing, LinkError};
+
+const READING: &str = "reading the sources of edge logs";
+const WRITING: &str = "writing the sources of edge logs";
+
+/// A continuous source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeSource {
+    /// Its name; of a watched prefix the prefix as configured.
+    pub name: String,
+    /// Whether it is a watched prefix.
+    pub watched: bool,
+    /// How far it has come; none while nothing has come of it.
+    pub through: Option<UtcMicros>,
+}
+
+impl LinkStore {
+    /// The continuous sources, by name; without prefixes that are no longer watched.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] when the database fails.
+    pub async fn edge_sources(&self) -> Result<Vec<EdgeSource>, LinkError> {
+        let sql = "SELECT name, watched, through FROM edge_sources WHERE active ORDER BY name";
+        let rows = sqlx::query(sql).fetch_all(&self.pools.reads).await.doing(READING)?;
+        let one = |row: &super::db::Row| {
+            let through: Option<i64> = row.try_get("through")?;
+            Ok(EdgeSource {
+                name: row.try_get("name")?,
+                watched: row.try_get("watched")?,
+                through: through.map(UtcMicros),
+            })
+        };
+        rows.iter().map(one).collect::<Result<_, sqlx::Error>>().doing(READING)
+    }
+
+    /// Notes that a source has come as far as `through`; it never goes back. A source not known yet is one from now on.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] when the database fails.
+    pub async fn hear_source(&self, name: &str, through: UtcMicros) -> Result<(), LinkError> {
+        let known = "SELECT through FROM edge_sources WHERE name = $1";
+        let known: Option<Option<i64>> =
+            sqlx::query_scalar(known).bind(name).fetch_optional(&self.pools.reads).await.doing(READING)?;
+        if known.flatten().is_some_and(|known| known >= through.0) {
+            return Ok(());
+        }
+        let sql = "INSERT INTO edge_sources (name, watched, active, through) VALUES ($1, 0, 1, $2) \
+                   ON CONFLICT (name) DO UPDATE SET through = max(coalesce(through, $2), $2)";
+        let mut tx = self.pools.write().await.doing(WRITING)?;
+        sqlx::query(sql).bind(name).bind(through.0).execute(&mut *tx).await.doing(WRITING)?;
+        tx.commit().await.doing(WRITING)
+    }
+
+    /// Notes which prefixes are watched: those and no others hold `final_through` from now on.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] when the database fails.
+    pub async fn watch_sources(&self, prefixes: &[String]) -> Result<(), LinkError> {
+        let add = "INSERT INTO edge_sources (name, watched, active) VALUES ($1, 1, 1) \
+                   ON CONFLICT (name) DO UPDATE SET watched = 1, active = 1";
+        let mut tx = self.pools.write().await.doing(WRITING)?;
+        let none = sqlx::query("UPDATE edge_sources SET active = 0 WHERE watched").execute(&mut *tx).await;
+        none.doing(WRITING)?;
+        for prefix in prefixes {
+            sqlx::query(add).bind(prefix).execute(&mut *tx).await.doing(WRITING)?;
+        }
+        tx.commit().await.doing(WRITING)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{reopened, store};
+    use super::*;
+
+    async fn named(store: &LinkStore) -> Vec<(String, Option<i64>)> {
+        let sources = store.edge_sources().await.unwrap();
+        sources.into_iter().map(|source| (source.name, source.through.map(|at| at.0))).collect()
+    }
+
+    #[tokio::test]
+    async fn a_source_never_goes_back_and_every_process_knows_it() {
+        let (dir, store) = store().await;
+        for through in [5, 9, 7] {
+            store.hear_source("cdn", UtcMicros(through)).await.unwrap();
+        }
+        assert_eq!(named(&reopened(&dir).await).await, [("cdn".to_owned(), Some(9))]);
+    }
+
+    #[tokio::test]
+    async fn a_prefix_counts_while_it_is_watched() {
+        let (_dir, store) = store().await;
+        store.watch_sources(&["./a".into(), "./b".into()]).await.unwrap();
+        store.hear_source("./a", UtcMicros(5)).await.unwrap();
+        store.hear_source("uploads", UtcMicros(1)).await.unwrap();
+        let (a, b, uploads) = (("./a".to_owned(), Some(5)), ("./b".to_owned(), None), ("uploads".to_owned(), Some(1)));
+        assert_eq!(named(&store).await, [a.clone(), b.clone(), uploads.clone()]);
+        store.watch_sources(&["./b".into()]).await.unwrap();
+        store.hear_source("./a", UtcMicros(6)).await.unwrap();
+        assert_eq!(named(&store).await, [b, uploads], "what came of it before doesn't bring it back");
+        store.watch_sources(&["./a".into()]).await.unwrap();
+        assert_eq!(named(&store).await[0], ("./a".to_owned(), Some(6)));
+    }
+}

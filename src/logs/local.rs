@@ -1,0 +1,112 @@
+//! Logs on this machine: files, folders with all below them, patterns.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use object_store::path::Path as StorePath;
+
+use super::Found;
+
+/// What `path` names; `given` is how it was written, and how errors name it. Files named by a URL keep URLs as names.
+pub(super) fn find(given: &str, path: &str) -> anyhow::Result<Vec<Found>> {
+    if given == "-" {
+        return Ok(vec![Found::Stdin]);
+    }
+    let place = Path::new(path);
+    let mut files = Vec::new();
+    if place.is_dir() {
+        files_below(place, &mut files)?;
+    } else if place.exists() {
+        // also a pipe, as shells make for <(…)
+        files.push(place.to_owned());
+    } else if !matched(path, &mut files)? {
+        bail!("{given}: there is no such file or folder, and nothing matches it as a pattern");
+    }
+    let is_url = given != path;
+    let one = |path: PathBuf| {
+        let name = if is_url { url_of(&path) } else { path.display().to_string() };
+        Found::File { path, name }
+    };
+    Ok(files.into_iter().map(one).collect())
+}
+
+/// The files of a watched folder or pattern; a pattern may match none.
+pub(super) fn below(place: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let is_pattern = place.contains(['*', '?', '[']);
+    if is_pattern && !Path::new(place).exists() {
+        matched(place, &mut files)?;
+    } else {
+        files_below(Path::new(place), &mut files)?;
+    }
+    Ok(files)
+}
+
+/// The path that a `file://` URL stands for.
+pub(super) fn path_of_url(url: &str) -> anyhow::Result<String> {
+    let rest = url.strip_prefix("file://").unwrap_or(url);
+    let Some(path) = rest.strip_prefix("localhost/").or_else(|| rest.strip_prefix('/')) else {
+        bail!("{url}: expected file:///FOLDER/FILE, a path on this machine");
+    };
+    let decoded = StorePath::from_url_path(path).with_context(|| format!("{url} is no path"))?;
+    Ok(format!("/{decoded}"))
+}
+
+fn url_of(path: &Path) -> String {
+    let text = path.display().to_string();
+    let escaped = text.chars().map(|c| match c {
+        '%' | ' ' | '#' | '?' => format!("%{:02X}", u32::from(c)),
+        other => other.to_string(),
+    });
+    format!("file://{}", escaped.collect::<String>())
+}
+
+fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("can't list {}", folder.display()))?;
+    let mut found: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    found.sort();
+    for path in found {
+        if path.is_dir() {
+            files_below(&path, files)?;
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn matched(pattern: &str, files: &mut Vec<PathBuf>) -> anyhow::Result<bool> {
+    let before = files.len();
+    for path in glob::glob(pattern).with_context(|| format!("{pattern} is no pattern"))? {
+        let path = path?;
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(files.len() > before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_and_globs_name_files_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
+        for name in ["b.log", "a.log", "sub/c.log"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        let name = |given: &str| dir.path().join(given).display().to_string();
+        let names = |given: &str| -> Vec<String> {
+            let found = find(given, given).unwrap();
+            let short = |name: &str| name.replace(&format!("{}/", dir.path().display()), "");
+            found.iter().map(|found| short(found.name())).collect()
+        };
+        assert_eq!(names(&name("")), ["a.log", "b.log", "sub/c.log"]);
+        assert_eq!(names(&name("*.log")), ["a.log", "b.log"]);
+        assert_eq!(names("-"), ["standard input"]);
+        let nothing = name("*.gz");
+        assert!(find(&nothing, &nothing).unwrap_err().to_string().contains("nothing matches"));
+    }
+}

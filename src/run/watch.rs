@@ -1,0 +1,209 @@
+//! Watched prefixes: each log found below one is queued once, and what was found nothing new of is progress.
+//!
+//! ```text
+//! every poll: list ──Seen──► new, and standing still ──► queue
+//!                      ├─► still growing: looked at again
+//!                      └─► nothing new, nothing waiting ──► the source has come as far as this poll
+//! ```
+//! Remembered are versions (name, size, tag), in the queue itself; so a restart queues nothing twice, a log that
+//! failed doesn't come again, and one that has grown since does: lines that were counted are known again.
+//!
+//! Failure: a prefix that can't be listed makes no progress, is told of once, and is tried again at the next poll.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ingest::edge::IdMode;
+use ingest::queue::{QueuedLog, Stage, Terms, Way};
+use redirect::links::{LinkStore, watched_id};
+use schemas::UtcMicros;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use crate::logs::{Listed, Place};
+
+/// Size and tag.
+type Version = (u64, String);
+
+/// What is known of a prefix's logs. Pure.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The newest version queued of each.
+    queued: HashMap<String, Version>,
+    /// Versions that the last poll has seen first.
+    fresh: HashMap<String, Version>,
+}
+
+/// What a poll says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Poll {
+    /// Logs to queue, the oldest first.
+    queue: Vec<Listed>,
+    /// Whether there is nothing but what was known before.
+    quiet: bool,
+}
+
+impl Seen {
+    fn judge(&mut self, listed: Vec<Listed>) -> Poll {
+        let before = std::mem::take(&mut self.fresh);
+        let mut poll = Poll { quiet: true, ..Poll::default() };
+        for log in listed {
+            let version = (log.size, log.tag.clone());
+            if self.queued.get(&log.object) == Some(&version) {
+                continue;
+            }
+            poll.quiet = false;
+            if !log.may_grow || before.get(&log.object) == Some(&version) {
+                poll.queue.push(log);
+            } else {
+                self.fresh.insert(log.object, version);
+            }
+        }
+        poll.queue.sort_by(|a, b| (a.modified, &a.object).cmp(&(b.modified, &b.object)));
+        poll
+    }
+
+    fn queued(&mut self, log: &Listed) {
+        self.queued.insert(log.object.clone(), (log.size, log.tag.clone()));
+    }
+}
+
+/// Watches a prefix until `stop`.
+pub(crate) async fn watch(queue: LinkStore, prefix: String, every: Duration, stop: CancellationToken) {
+    let (mut place, mut seen) = (None, None);
+    let mut was_well = true;
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+        let polled = tokio::select! {
+            () = stop.cancelled() => return,
+            polled = poll(&queue, &prefix, &mut place, &mut seen) => polled,
+        };
+        if let Err(error) = &polled
+            && was_well
+        {
+            tracing::warn!(prefix, error = crate::explain(error), "a watched prefix can't be looked at now");
+        }
+        was_well = polled.is_ok();
+    }
+}
+
+async fn poll(
+    queue: &LinkStore,
+    prefix: &str,
+    place: &mut Option<Place>,
+    seen: &mut Option<Seen>,
+) -> anyhow::Result<()> {
+    let began = UtcMicros::now();
+    let place = match place {
+        Some(open) => open,
+        None => place.insert(Place::open(prefix)?),
+    };
+    let mut known = match seen.take() {
+        Some(known) => known,
+        None => {
+            let logs = queue.watched_logs(prefix).await?;
+            let queued = logs.into_iter().map(|(object, size, tag)| (object, (size, tag))).collect();
+            Seen { queued, ..Seen::default() }
+        }
+    };
+    let listed = place.list().await;
+    let result = match listed {
+        Ok(listed) => look(queue, prefix, &mut known, listed, began).await,
+        Err(error) => Err(error),
+    };
+    *seen = Some(known);
+    result
+}
+
+async fn look(
+    queue: &LinkStore,
+    prefix: &str,
+    known: &mut Seen,
+    listed: Vec<Listed>,
+    began: UtcMicros,
+) -> anyhow::Result<()> {
+    let poll = known.judge(listed);
+    for log in poll.queue {
+        queue.enqueue(&queued(prefix, &log), false).await?;
+        known.queued(&log);
+    }
+    if poll.quiet && !queue.is_behind(prefix).await? {
+        queue.hear_source(prefix, began).await?;
+    }
+    Ok(())
+}
+
+/// As an operator's backfill of the same log would be.
+fn queued(prefix: &str, log: &Listed) -> QueuedLog {
+    QueuedLog {
+        id: watched_id(prefix, &log.object, log.size, &log.tag),
+        way: Way::Watched,
+        name: log.object.clone(),
+        terms: Terms {
+            workspace: None,
+            format: None,
+            id: IdMode::Auto,
+            keep_unknown: true,
+            source: Some(prefix.to_owned()),
+        },
+        object: log.object.clone(),
+        parts: 0,
+        size: log.size,
+        tag: log.tag.clone(),
+        stage: Stage::Queued,
+        tries: 0,
+        summary: None,
+        error: None,
+        queued_at: UtcMicros::now(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(object: &str, size: u64, may_grow: bool) -> Listed {
+        Listed { object: object.into(), size, tag: "t".into(), modified: size as i64, may_grow }
+    }
+
+    fn names(poll: &Poll) -> Vec<&str> {
+        poll.queue.iter().map(|log| log.object.as_str()).collect()
+    }
+
+    fn judge(seen: &mut Seen, listed: Vec<Listed>) -> Poll {
+        let poll = seen.judge(listed);
+        poll.queue.iter().for_each(|log| seen.queued(log));
+        poll
+    }
+
+    #[test]
+    fn a_file_is_taken_once_and_when_it_stands_still() {
+        let mut seen = Seen::default();
+        assert!(judge(&mut seen, vec![]).quiet);
+        for size in [1, 2] {
+            let poll = judge(&mut seen, vec![log("a", size, true)]);
+            assert!(poll.queue.is_empty() && !poll.quiet, "it grows");
+        }
+        assert_eq!(names(&judge(&mut seen, vec![log("a", 2, true)])), ["a"]);
+        let poll = judge(&mut seen, vec![log("a", 2, true)]);
+        assert!(poll.queue.is_empty() && poll.quiet);
+        assert!(judge(&mut seen, vec![log("a", 3, true)]).queue.is_empty(), "it has grown since");
+        assert_eq!(names(&judge(&mut seen, vec![log("a", 3, true)])), ["a"]);
+    }
+
+    #[test]
+    fn objects_are_whole_and_come_by_age() {
+        let mut seen = Seen::default();
+        let listed = || vec![log("new", 9, false), log("old", 1, false)];
+        assert_eq!(names(&judge(&mut seen, listed())), ["old", "new"]);
+        assert!(judge(&mut seen, listed()).quiet);
+    }
+
+    #[test]
+    fn what_failed_to_be_queued_comes_again() {
+        let mut seen = Seen::default();
+        assert_eq!(names(&seen.judge(vec![log("a", 1, false)])), ["a"]);
+        assert_eq!(names(&seen.judge(vec![log("a", 1, false)])), ["a"]);
+    }
+}
