@@ -56,6 +56,13 @@ impl Block {
     }
 }
 
+impl RawLine<'_> {
+    /// Where its bytes end in the block.
+    pub fn end(&self) -> usize {
+        self.start + self.bytes.len()
+    }
+}
+
 /// Iterator over the lines of a [`Block`].
 #[derive(Clone, Debug)]
 pub struct Lines<'a> {

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use super::arena::Arena;
-use super::block::{Block, RawLine};
+use super::block::{Block, RawLine, Tail};
 use super::format::{Format, Layout, Sample, Settings};
 use super::judge::judge;
-use super::request::Line;
+use super::nginx;
+use super::request::{EdgeRequest, Line, Reject};
 
 /// The parser of one file.
 #[derive(Clone, Debug)]
@@ -66,6 +67,14 @@ impl FileParser {
     }
 }
 
+/// Whether a line without its end, the file's last, may be the beginning of a longer one with another id: a log that is
+/// being written, or was cut while it was copied. The whole line would count the request a second time.
+fn may_be_cut(request: &EdgeRequest<'_>, line: &[u8]) -> bool {
+    // what is 32 digits long, or padded to its end, is whole
+    let is_whole = |key: &[u8]| nginx::is_request_id(key) || key.ends_with(b"==");
+    request.line_key.is_some_and(|key| line.ends_with(key) && !is_whole(key))
+}
+
 /// Where lines begin that begin with `mark`.
 fn header_starts(bytes: &[u8], mark: u8) -> impl Iterator<Item = usize> {
     let first = (bytes.first() == Some(&mark)).then_some(0);
@@ -96,7 +105,13 @@ impl Job {
             {
                 sink(raw, Line::Header);
             } else {
-                layout.parse(raw.bytes, arena, &mut |found| sink(raw, judge(found, &self.settings)));
+                let is_open = self.block.tail == Tail::Unterminated && raw.end() >= self.block.bytes.len();
+                layout.parse(raw.bytes, arena, &mut |found| match judge(found, &self.settings) {
+                    Line::Request(request) if is_open && may_be_cut(&request, raw.bytes) => {
+                        sink(raw, Line::Reject(Reject::CUT_SHORT));
+                    }
+                    line => sink(raw, line),
+                });
             }
         }
     }
@@ -143,6 +158,27 @@ mod tests {
         assert_eq!(codes, [None, some("a"), some("b"), None, some("c"), None, some("bad_timestamp")]);
         jobs.reverse();
         assert_eq!(seen(&jobs)[0].1, some("bad_timestamp"));
+    }
+
+    #[test]
+    fn a_last_line_whose_id_may_go_on_waits_for_its_end() {
+        let names = "#Fields: date time cs-uri-stem sc-status x-edge-request-id\n";
+        let row = |id: &str| format!("{names}2026-03-14\t09:26:53\t/k\t302\t{id}");
+        let last = |format: Format, file: &str| {
+            let mut parser = FileParser::new(format, file.as_bytes(), Settings::default());
+            seen(&[parser.job(block(file.as_bytes()))]).pop().and_then(|(_, code)| code)
+        };
+        assert_eq!(last(Format::CloudFrontV1, &row("HIvlii7g2p")).as_deref(), Some("cut_short"));
+        assert_eq!(last(Format::CloudFrontV1, &format!("{}\n", row("HIvlii7g2p"))).as_deref(), Some("k"));
+        let turned = row("x").replace("sc-status x-edge-request-id", "x-edge-request-id sc-status");
+        assert_eq!(last(Format::CloudFrontV1, &turned.replace("302\tx", "HIvlii7g2p\t302")).as_deref(), Some("k"));
+        let combined = |id: &str| {
+            format!("203.0.113.10 - - [14/Mar/2026:09:26:53 +0000] \"GET /k HTTP/2.0\" 302 0 \"-\" \"a\" HIT {id}")
+        };
+        let whole = "2ceb65d3ed0c5af6e38ef489d8072a59";
+        assert_eq!(last(Format::NginxCombined, &combined(whole)).as_deref(), Some("k"), "an id that can't go on");
+        let file = format!("{}\n{}", combined(whole), combined("operators-own-id"));
+        assert_eq!(last(Format::NginxCombined, &file).as_deref(), Some("cut_short"));
     }
 
     #[test]

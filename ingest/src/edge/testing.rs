@@ -23,7 +23,7 @@ pub(super) fn verdicts(format: Format, file: &str) -> Vec<&'static str> {
 pub(super) fn verdicts_with(format: Format, file: &str, settings: &Settings) -> Vec<&'static str> {
     let mut verdicts = Vec::new();
     let mut parser = FileParser::new(format, file.as_bytes(), settings.clone());
-    let job = parser.job(block(file.as_bytes()));
+    let job = parser.job(block(ended(file).as_bytes()));
     job.parse(&Arena::new(), |_, line| {
         verdicts.push(match line {
             Line::Header => "header",
@@ -48,10 +48,15 @@ pub(super) fn requests(format: Format, file: &str, show: impl FnMut(&EdgeRequest
 /// As [`requests`], as configured.
 pub(super) fn requests_with(format: Format, file: &str, settings: &Settings, mut show: impl FnMut(&EdgeRequest<'_>)) {
     let mut parser = FileParser::new(format, file.as_bytes(), settings.clone());
-    let job = parser.job(block(file.as_bytes()));
+    let job = parser.job(block(ended(file).as_bytes()));
     job.parse(&Arena::new(), |_, line| {
         if let Line::Request(request) = line {
             show(&request);
         }
     });
+}
+
+/// With the end of its last line: one without may be cut.
+fn ended(file: &str) -> String {
+    if file.ends_with('\n') { file.to_owned() } else { format!("{file}\n") }
 }

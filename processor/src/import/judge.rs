@@ -19,7 +19,7 @@ pub(super) enum Word {
     Off,
 }
 
-/// Which requests of a provider have left events of our own redirect.
+/// Which requests have left events of our own redirect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OwnEvents {
     /// None before this; `None`: none ever.
@@ -29,35 +29,41 @@ pub(super) struct OwnEvents {
 }
 
 impl OwnEvents {
-    /// Of lines that `provider` wrote, where `edge_provider`, with ids as `edge_ids`, is in front of our redirect. An
-    /// event can be no older than the first journal, give or take the greatest skew.
-    pub(super) fn of(
-        provider: &str,
-        edge_provider: &str,
-        edge_ids: Ids,
-        journals: &[RegisteredJournal],
-        max_skew: Duration,
-    ) -> Self {
+    /// Where an edge with ids as `edge_ids` is in front of our redirect. An event can be no older than the first journal,
+    /// give or take the greatest skew.
+    pub(super) fn of(edge_ids: Ids, journals: &[RegisteredJournal], max_skew: Duration) -> Self {
         let first = journals.iter().map(|journal| journal.registered_at).min();
-        let since = first.filter(|_| provider == edge_provider).map(|first| first.minus(max_skew));
+        let since = first.map(|first| first.minus(max_skew));
         Self { since, internal: edge_ids == Ids::Trusted }
     }
 
-    fn has(&self, analytics: Analytics, time: UtcMicros) -> bool {
-        let emits = analytics != Analytics::Internal || self.internal;
-        emits && self.since.is_some_and(|since| time >= since)
+    fn has(&self, request: Asked) -> bool {
+        let emits = request.analytics != Analytics::Internal || self.internal;
+        // what is no link of ours was answered 404 here, whoever answered it 302
+        request.is_link && emits && self.since.is_some_and(|since| request.time >= since)
     }
 }
 
+/// What was asked for, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// Whether it is a link of ours.
+    pub(super) is_link: bool,
+    /// The promise that held then.
+    pub(super) analytics: Analytics,
+    /// When.
+    pub(super) time: UtcMicros,
+}
+
 /// Judges one line. With trusted ids the union decides and cache status only says how long to wait; otherwise the
-/// status decides, unless there was never an event that could have been counted.
-pub(super) fn judge(ids: Ids, class: EdgeClass, analytics: Analytics, time: UtcMicros, events: &OwnEvents) -> Word {
-    if analytics == Analytics::Off {
+/// status decides, unless there can have been no event that was counted.
+pub(super) fn judge(ids: Ids, class: EdgeClass, asked: Asked, events: &OwnEvents) -> Word {
+    if asked.analytics == Analytics::Off {
         return Word::Off;
     }
     match (class, ids) {
         (EdgeClass::Edge, _) => Word::Record(Kind::Edge),
-        (EdgeClass::Origin, Ids::StatusOnly) if events.has(analytics, time) => Word::Counted,
+        (EdgeClass::Origin, Ids::StatusOnly) if events.has(asked) => Word::Counted,
         (EdgeClass::Origin, _) => Word::Record(Kind::Origin),
     }
 }
@@ -70,7 +76,7 @@ mod tests {
 
     const SKEW: Duration = Duration::from_micros(10);
 
-    fn events(provider: &str, edge_ids: Ids, registered: &[i64]) -> OwnEvents {
+    fn events(edge_ids: Ids, registered: &[i64]) -> OwnEvents {
         let journals: Vec<RegisteredJournal> = registered
             .iter()
             .map(|at| RegisteredJournal {
@@ -82,16 +88,16 @@ mod tests {
                 committed: 0,
             })
             .collect();
-        OwnEvents::of(provider, "azure", edge_ids, &journals, SKEW)
+        OwnEvents::of(edge_ids, &journals, SKEW)
     }
 
     fn word(ids: Ids, class: EdgeClass, analytics: Analytics, time: i64, events: OwnEvents) -> Word {
-        judge(ids, class, analytics, UtcMicros(time), &events)
+        judge(ids, class, Asked { is_link: true, analytics, time: UtcMicros(time) }, &events)
     }
 
     #[test]
     fn with_trusted_ids_every_line_goes_to_the_union() {
-        let events = events("azure", Ids::Trusted, &[100]);
+        let events = events(Ids::Trusted, &[100]);
         let billed = Analytics::Billed;
         assert_eq!(word(Ids::Trusted, EdgeClass::Edge, billed, 500, events), Word::Record(Kind::Edge));
         assert_eq!(word(Ids::Trusted, EdgeClass::Origin, billed, 500, events), Word::Record(Kind::Origin));
@@ -101,14 +107,15 @@ mod tests {
     #[test]
     fn by_status_the_origins_lines_are_counted_where_it_could_have_counted() {
         let origin = |analytics, time, events| word(Ids::StatusOnly, EdgeClass::Origin, analytics, time, events);
-        let ours = events("azure", Ids::StatusOnly, &[300, 100]);
+        let ours = events(Ids::StatusOnly, &[300, 100]);
         assert_eq!(origin(Analytics::Billed, 90, ours), Word::Counted);
         assert_eq!(origin(Analytics::Billed, 89, ours), Word::Record(Kind::Origin), "before the first journal");
         assert_eq!(origin(Analytics::Internal, 500, ours), Word::Record(Kind::Origin), "internal links emit nothing");
-        let never = events("azure", Ids::StatusOnly, &[]);
+        let never = events(Ids::StatusOnly, &[]);
         assert_eq!(origin(Analytics::Billed, 500, never), Word::Record(Kind::Origin));
-        let elsewhere = events("gcp", Ids::StatusOnly, &[100]);
-        assert_eq!(origin(Analytics::Billed, 500, elsewhere), Word::Record(Kind::Origin));
+        let asked = Asked { is_link: false, analytics: Analytics::Billed, time: UtcMicros(500) };
+        let no_link = judge(Ids::StatusOnly, EdgeClass::Origin, asked, &ours);
+        assert_eq!(no_link, Word::Record(Kind::Origin), "our redirect would not have answered it");
         assert_eq!(word(Ids::StatusOnly, EdgeClass::Edge, Analytics::Billed, 500, ours), Word::Record(Kind::Edge));
     }
 }

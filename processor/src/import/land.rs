@@ -53,6 +53,8 @@ pub(super) struct Lander<'a> {
     pub(super) recount: bool,
     /// Lines that reached the origin, if it is to be found out whether their ids meet.
     pub(super) origin_hours: Option<OriginHours>,
+    /// The provider that the redirect is told of, where it is not this file's although the redirect was there.
+    pub(super) beside: Option<String>,
 }
 
 /// What is known of chunks brought before.
@@ -214,7 +216,25 @@ impl Lander<'_> {
         }
         self.summary.state = State::Done;
         self.summary.seconds = self.started.elapsed().as_secs_f64();
+        self.warn_of_doubles();
         Ok(self.summary)
+    }
+
+    /// A miss of an edge that the redirect isn't told of may be one of the redirect's own clicks under another id.
+    fn warn_of_doubles(&mut self) {
+        let Self { summary, beside: Some(configured), origin, .. } = self else { return };
+        if summary.added.recovered + summary.waiting == 0 {
+            return;
+        }
+        let provider = &origin.provider;
+        let note = format!(
+            "edge.provider is {configured:?}: if {provider} stands before this service's own redirect, its misses are clicks \
+             that were counted already; then set edge.provider = {provider:?} and take this import back \
+             (`highwater edge-logs revert {}`)",
+            summary.id
+        );
+        tracing::warn!(name = summary.name, "{note}");
+        summary.note.get_or_insert(note);
     }
 }
 

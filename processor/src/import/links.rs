@@ -18,6 +18,11 @@ const MOST_KEPT: usize = 200_000;
 pub(super) struct Known(Option<LinkHistory>);
 
 impl Known {
+    /// Whether there is a link.
+    pub(super) fn is_link(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// The link, and its revision in force at `time`; no revision when the link is younger than that.
     pub(super) fn at(&self, time: UtcMicros) -> Option<(&LinkHistory, Option<&Revision>)> {
         self.0.as_ref().map(|history| (history, history.at(time)))

@@ -90,11 +90,20 @@ impl Run {
         Ok(None)
     }
 
+    /// The provider that the redirect is told of, if that isn't this one although the redirect has been at work.
+    pub(super) async fn beside(&self, provider: &str) -> Result<Option<String>, Failure> {
+        let configured = &self.shared.config.edge_provider;
+        if configured == provider || self.shared.registry.journals().await?.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(configured.clone()))
+    }
+
     pub(super) async fn workers(&self, format: Format, ids: Ids, import_id: &str) -> Result<Vec<Worker>, Failure> {
         let Shared { directory, keys, registry, enricher, config, .. } = &*self.shared;
         let journals = registry.journals().await?;
         let edge_ids = config.edge_id.resolve(&config.edge_provider);
-        let events = OwnEvents::of(format.provider(), &config.edge_provider, edge_ids, &journals, config.max_skew);
+        let events = OwnEvents::of(edge_ids, &journals, config.max_skew);
         let now = UtcMicros::now();
         let rules = Arc::new(Rules {
             ids,

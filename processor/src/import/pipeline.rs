@@ -191,6 +191,7 @@ impl Chunks {
         let codes = parsed.rows.column_by_name("code").and_then(|column| column.as_string_opt::<i32>());
         let codes = codes.ok_or_else(|| wrong("code"))?;
         for ((arrival, print), code) in parsed.arrivals.iter_mut().zip(parsed.prints.drain(..)).zip(codes) {
+            let Some(print) = print else { continue };
             let number = seen.number(arrival.time, print);
             arrival.id = ClickId::from_edge(provider, &made_key(print, number), code.unwrap_or_default());
         }

@@ -113,6 +113,7 @@ impl Run {
             options: self.options.to_json().map_err(|e| Failure::BrokeOff(e.to_string()).of(name))?,
         };
         let judged = tables.settler.judges(format.provider());
+        let beside = self.beside(format.provider()).await.map_err(|failure| failure.of(name))?;
         let lander = Lander {
             settler: &mut tables.settler,
             side: &mut tables.side,
@@ -126,6 +127,7 @@ impl Run {
             // what it has brought before it was set back is its own
             recount: done == 0 && set_back,
             origin_hours: judged.then(OriginHours::default),
+            beside,
         };
         let run = async {
             let workers = self.workers(format, ids, import_id).await?;

@@ -13,7 +13,7 @@ use schemas::visitor::VisitorKey;
 use schemas::{ClickBuilder, ClickId, UtcMicros};
 
 use super::error::Failure;
-use super::judge::{OwnEvents, Word, judge};
+use super::judge::{Asked, OwnEvents, Word, judge};
 use super::links::{Links, Slot};
 use super::tally::{KEPT_BYTES, RejectedLine, Tally};
 use crate::enrich::{EdgeLine, Enricher};
@@ -40,9 +40,9 @@ pub(super) struct Parsed {
     pub(super) rows: RecordBatch,
     /// The same records, in the same order.
     pub(super) arrivals: Vec<Arrival>,
-    /// With ids that aren't trusted: each record's fingerprint, from which its id is made once the file's earlier
-    /// lines are known.
-    pub(super) prints: Vec<u128>,
+    /// With ids that aren't trusted: the fingerprint of each record without one, from which its id is made once the
+    /// file's earlier lines are known.
+    pub(super) prints: Vec<Option<u128>>,
     pub(super) tally: Tally,
     pub(super) rejects: Vec<RejectedLine>,
 }
@@ -130,7 +130,7 @@ impl Worker {
         slots: &[Slot],
         parents: &HashSet<&[u8]>,
         tally: &mut Tally,
-    ) -> (Vec<Arrival>, Vec<u128>) {
+    ) -> (Vec<Arrival>, Vec<Option<u128>>) {
         let (mut arrivals, mut prints) = (Vec::with_capacity(requests.len()), Vec::new());
         let rules = Arc::clone(&self.rules);
         let mut day_key = (i32::MIN, None);
@@ -145,7 +145,8 @@ impl Worker {
                 Some(key) if parents.contains(key) => EdgeClass::Edge,
                 _ => request.class,
             };
-            let kind = match judge(rules.ids, class, analytics, request.time, &rules.events) {
+            let asked = Asked { is_link: link.is_link(), analytics, time: request.time };
+            let kind = match judge(rules.ids, class, asked, &rules.events) {
                 Word::Record(kind) => kind,
                 Word::Counted => {
                     tally.counted += 1;
@@ -156,14 +157,13 @@ impl Worker {
                     continue;
                 }
             };
-            let click_id = match (rules.ids, request.line_key) {
-                (Ids::Trusted, Some(key)) => ClickId::from_edge(rules.provider, key, request.code),
-                _ => {
-                    // of the line as it is: another file may have it without its parent's
-                    prints.push(fingerprint(request));
-                    ClickId([0; 16])
-                }
-            };
+            // An id names its request wherever it comes again, also where the origin doesn't have it.
+            let click_id = request.line_key.map(|key| ClickId::from_edge(rules.provider, key, request.code));
+            if rules.ids == Ids::StatusOnly {
+                // of the line as it is: another file may have it without its parent's
+                prints.push(click_id.is_none().then(|| fingerprint(request)));
+            }
+            let click_id = click_id.unwrap_or(ClickId([0; 16]));
             let day = request.time.day();
             if day_key.0 != day {
                 day_key = (day, self.day_keys.get(&day));
