@@ -8,6 +8,7 @@
 use std::io::{self, Read};
 
 use bytes::Bytes;
+use parquet::file::reader::ChunkReader;
 
 use super::block::{Block, Tail};
 use super::contents::Contents;
@@ -278,7 +279,7 @@ impl<R: Read> LineReader<R> {
     }
 }
 
-impl<R: Read> LineReader<Contents<R>> {
+impl<F: ChunkReader> LineReader<Contents<F>> {
     /// How much of the file has been read, in bytes, for a progress bar.
     pub fn raw_bytes(&self) -> u64 {
         self.source.inner().rows_read().unwrap_or_else(|| self.source.raw_bytes())
