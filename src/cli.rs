@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ingest::events::Stand;
 use schemas::{Analytics, Method, Scope};
 
 /// Click analytics for short links that stay exact when a link goes viral.
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Token(Token),
     /// Bring CDN or load-balancer logs into the lake
     Backfill(Backfill),
+    /// Bring click events made elsewhere into the lake: another redirector's, or another product's export
+    Import(Import),
     /// See what edge logs came in
     #[command(subcommand)]
     EdgeLogs(EdgeLogs),
@@ -226,6 +229,32 @@ pub(crate) struct Backfill {
     /// Name of the continuous source that these logs belong to
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
+    /// What becomes of codes that the link store lacks
+    #[arg(long, value_enum, default_value = "keep")]
+    pub(crate) unknown_codes: UnknownCodes,
+    /// Write nothing; say what would come
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print the summaries as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `import`
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// NDJSON, plain, gzip or zstd, one object a line with `code` and `time` and, where known, `domain`, `request_id`,
+    /// `method`, `ip`, `user_agent`, `referrer`, `query`, `country`, `language`: files, folders, globs, or `-` for
+    /// standard input
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<String>,
+    /// What the events stand for: origin (the origin's own events of requests that came through an edge, whose logs are
+    /// settled against them by request id) or import (clicks that another product has counted)
+    #[arg(long = "as", value_name = "WHAT", default_value_t)]
+    pub(crate) stand: Stand,
+    /// The edge that they came through, or a name for the product [default: as configured for the edge]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
     /// What becomes of codes that the link store lacks
     #[arg(long, value_enum, default_value = "keep")]
     pub(crate) unknown_codes: UnknownCodes,

@@ -1,12 +1,16 @@
 //! What the pipeline asks of the link store, as traits: the registry of journals, the directory of links,
-//! the keys of visitors. Crate `redirect` implements them on SQLite.
+//! the keys of visitors. Crate `redirect` implements them on SQLite. And what the management API asks of the pipeline:
+//! that it take in events which are posted.
 
 use std::error::Error;
 use std::fmt::Debug;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use schemas::visitor::VisitorKey;
 use schemas::{JournalId, LinkHistory, UtcMicros};
+
+use crate::events::Naming;
 
 /// The link store didn't do what it was asked; whoever asked tries again later.
 #[derive(Debug, thiserror::Error)]
@@ -108,4 +112,48 @@ pub trait LinkDirectory: Send + Sync + Debug {
 pub trait VisitorKeys: Send + Sync + Debug {
     /// The key of `day` (days since 1970, UTC), made if there is none.
     async fn key_of(&self, day: i32) -> Result<VisitorKey, PortError>;
+}
+
+/// A body of events made elsewhere.
+#[derive(Clone, Debug)]
+pub struct EventPost {
+    /// Whose links count; another's code is an unknown one.
+    pub workspace: String,
+    /// How the events are known.
+    pub naming: Naming,
+    /// NDJSON: plain, gzip or zstd.
+    pub body: Bytes,
+}
+
+/// What became of a body's lines: accepted + duplicates + rejected = lines that aren't blank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventsTaken {
+    /// Events that are in the lake now and weren't before.
+    pub accepted: u64,
+    /// Events of requests that were.
+    pub duplicates: u64,
+    /// The number of each other line, from 1, and why it isn't counted; in order.
+    pub rejected: Vec<(u64, &'static str)>,
+}
+
+/// Why a body was not taken in.
+#[derive(Debug, thiserror::Error)]
+pub enum IntakeError {
+    /// It can't be unpacked, or not to its end. Nothing of it was taken in.
+    #[error("the body can't be taken in, and nothing of it was: {0}")]
+    Unreadable(String),
+    /// It is too much at once. Nothing of it was taken in.
+    #[error("{0}; send it in parts, or take it in with `highwater import`")]
+    TooMuch(String),
+    /// The lake or the link store failed. What has landed nevertheless will be found to be there when the body comes
+    /// again.
+    #[error(transparent)]
+    Failed(#[from] PortError),
+}
+
+/// Takes posted events in.
+#[async_trait]
+pub trait EventIntake: Send + Sync + Debug {
+    /// Takes a body in. When this returns, what it accepts is durable; when it comes again, nothing is added.
+    async fn take_in(&self, post: EventPost) -> Result<EventsTaken, IntakeError>;
 }

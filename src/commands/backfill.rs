@@ -15,15 +15,24 @@ use crate::config::Config;
 use crate::logs::{self, Found};
 use crate::run::{enricher, imports};
 
-/// Takes each path in; a file that is refused doesn't stop the others, but the command then ends with 1.
+/// Takes logs in.
 pub(crate) async fn run(arguments: Backfill, config: &Config) -> anyhow::Result<ExitCode> {
-    let options = options(&arguments)?;
+    take_all(config, &arguments.paths, &options(&arguments)?, arguments.json).await
+}
+
+/// Takes each path in; a file that is refused doesn't stop the others, but the command then ends with 1.
+pub(super) async fn take_all(
+    config: &Config,
+    paths: &[String],
+    options: &ImportOptions,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     let importer = importer(config).await?;
     let mut summaries = Vec::new();
-    for log in logs::find(&arguments.paths).await? {
+    for log in logs::find(paths).await? {
         match take_in(config, &importer, &log, options.clone()).await {
             Ok(summary) => {
-                if !arguments.json {
+                if !json {
                     print::line(&text(&summary))?;
                 }
                 summaries.push(summary);
@@ -31,11 +40,11 @@ pub(crate) async fn run(arguments: Backfill, config: &Config) -> anyhow::Result<
             Err(error) => {
                 let why = crate::explain(&error);
                 eprintln!("highwater: {why}");
-                summaries.push(failed(&log, why, arguments.dry_run));
+                summaries.push(failed(&log, why, options.dry_run));
             }
         }
     }
-    if arguments.json {
+    if json {
         print::json(&summaries)?;
     } else if summaries.len() > 1 {
         print::line(&total(&summaries))?;
@@ -58,6 +67,7 @@ fn options(arguments: &Backfill) -> anyhow::Result<ImportOptions> {
         word => Some(word.parse::<Format>().context("--format")?),
     };
     Ok(ImportOptions {
+        events: None,
         format,
         id: match arguments.id {
             None | Some(IdFlag::Auto) => IdMode::Auto,
@@ -65,13 +75,17 @@ fn options(arguments: &Backfill) -> anyhow::Result<ImportOptions> {
             Some(IdFlag::StatusOnly) => IdMode::StatusOnly,
         },
         source: arguments.source.clone(),
-        unknown_codes: match arguments.unknown_codes {
-            UnknownFlag::Keep => UnknownCodes::Keep,
-            UnknownFlag::Ignore => UnknownCodes::Ignore,
-        },
+        unknown_codes: unknown_codes(arguments.unknown_codes),
         dry_run: arguments.dry_run,
         workspace: None,
     })
+}
+
+pub(super) fn unknown_codes(flag: UnknownFlag) -> UnknownCodes {
+    match flag {
+        UnknownFlag::Keep => UnknownCodes::Keep,
+        UnknownFlag::Ignore => UnknownCodes::Ignore,
+    }
 }
 
 /// What takes logs in, for commands.
@@ -116,9 +130,15 @@ pub(crate) fn text(summary: &Summary) -> String {
     let did = if summary.dry_run { "would add" } else { "added" };
     let format = if summary.format.is_empty() { "empty" } else { &summary.format };
     lines.push(format!("{} ({format}, id {})", summary.name, summary.id));
+    let added = &summary.added;
+    let came = match added.origin {
+        None => format!("{} answered by the edge and {} recovered", added.edge, added.recovered),
+        Some(_) => format!("{} events", added.total()),
+    };
+    let waiting = if added.origin.is_none() { "waiting for their event" } else { "waiting to be settled" };
     lines.push(format!(
-        "  {} records: {did} {} answered by the edge and {} recovered, {} already counted, {} waiting for their event",
-        summary.records, summary.added.edge, summary.added.recovered, summary.already_counted, summary.waiting
+        "  {} records: {did} {came}, {} already counted, {} {waiting}",
+        summary.records, summary.already_counted, summary.waiting
     ));
     if summary.waiting > 0 && !summary.dry_run {
         lines.push("  (what waits is settled by `up` or `process`, or by `highwater compact`, when its event can't come any more)".to_owned());
@@ -167,7 +187,7 @@ fn total(summaries: &[Summary]) -> String {
         "{} files, {} records: {} {did}, {} already counted, {} waiting, {} ignored, {} rejected",
         summaries.len(),
         sum(|s| s.records),
-        sum(|s| s.added.edge + s.added.recovered),
+        sum(|s| s.added.total()),
         sum(|s| s.already_counted),
         sum(|s| s.waiting),
         sum(|s| s.ignored.total()),

@@ -173,7 +173,7 @@ fn table(imports: &[Stored]) -> String {
             summary.format.clone(),
             import.source_name.clone().unwrap_or_else(|| "-".to_owned()),
             summary.records.to_string(),
-            (summary.added.edge + summary.added.recovered).to_string(),
+            summary.added.total().to_string(),
             summary.already_counted.to_string(),
             summary.waiting.to_string(),
             summary.ignored.total().to_string(),

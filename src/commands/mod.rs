@@ -5,6 +5,7 @@ mod classify;
 mod compact;
 mod config;
 mod edge_logs;
+mod import;
 mod journal;
 mod link;
 mod report;
@@ -53,6 +54,7 @@ async fn on_data(command: Command, config: Config) -> anyhow::Result<ExitCode> {
         Command::Workspace(command) => workspace::run(command, &config).await,
         Command::Token(command) => token::run(command, &config).await,
         Command::Backfill(arguments) => backfill::run(arguments, &config).await,
+        Command::Import(arguments) => import::run(arguments, &config).await,
         Command::EdgeLogs(command) => edge_logs::run(command, &config).await,
         Command::Journal(command) => journal::run(command, &config).await,
         Command::Report(arguments) => report::run(*arguments, &config).await,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use ingest::journal::Journal;
 use ingest::ports::{JournalState, Registry as _};
+use processor::metrics::Metrics;
 use prometheus_client::registry::Registry;
 use query::{QueryConfig, QueryService};
 use redirect::links::{LinkError, LinkStore, NewLink};
@@ -18,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Tokens;
+use super::events::Events;
 use super::journals::Committed;
 use super::metrics::JournalMetrics;
 use super::ops::Ops;
@@ -85,13 +87,14 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
         own = redirect.start(store.clone(), committed.clone(), &mut front, &mut back).all();
         metrics.register_collector(Box::new(JournalMetrics { journals: own.clone(), committed }));
     }
+    let mut counted = None;
     if roles.process {
-        // the folder's locks say so, as long as the lake is in a folder too
-        let alone = roles.manage && !config.lake_root().contains("://");
-        Process::start(&config, &store, &lake, &own, alone, &mut metrics, &mut back).await?;
+        let alone = is_alone(&config, roles);
+        counted = Some(Process::start(&config, &store, &lake, &own, alone, &mut metrics, &mut back).await?);
     }
     if let Some(socket) = sockets.manage {
-        front.spawn("management API", serve(socket, manage_router(&config, &store, &lake), front.stop_token()));
+        let router = manage_router(&config, &store, &lake, counted, &mut metrics);
+        front.spawn("management API", serve(socket, router, front.stop_token()));
     }
     let mut login = None;
     if let Some(socket) = sockets.query {
@@ -165,13 +168,32 @@ async fn land(store: &LinkStore, own: &[Journal]) {
     tracing::warn!("the lake has not caught up with the journals in time; the next start goes on from there");
 }
 
-fn manage_router(config: &Config, store: &LinkStore, lake: &processor::lake::Lake) -> axum::Router {
+/// Whether no other process can be taking uploads now: the folder's locks say so, as long as the lake is in a folder too.
+fn is_alone(config: &Config, roles: Roles) -> bool {
+    roles.manage && !config.lake_root().contains("://")
+}
+
+/// The management API; what it takes in is counted with what the process role does, if this process has it.
+fn manage_router(
+    config: &Config,
+    store: &LinkStore,
+    lake: &processor::lake::Lake,
+    counted: Option<Metrics>,
+    metrics: &mut Registry,
+) -> axum::Router {
+    let counted = counted.unwrap_or_else(|| {
+        let counted = Metrics::default();
+        counted.register(metrics);
+        counted
+    });
     let settings = ManageConfig {
         max_upload: config.edge_logs.max_upload.0,
         max_uploads: config.edge_logs.max_uploads,
+        edge_provider: config.edge.provider.clone(),
         ..ManageConfig::default()
     };
-    manage::router(store.clone(), Arc::new(Uploads::into(lake)), settings)
+    let events = Arc::new(Events::new(config, store, lake, counted));
+    manage::router(store.clone(), Arc::new(Uploads::into(lake)), events, settings)
 }
 
 fn query_service(

@@ -45,7 +45,7 @@ impl Process {
     }
 
     /// Starts hot path, settler, what takes edge logs in, and the publishing of `final_through`. `alone`: no other
-    /// process can be taking uploads now.
+    /// process can be taking uploads now. Returns what all of them count into.
     ///
     /// # Errors
     /// When the rules or the tables can't be read.
@@ -57,10 +57,10 @@ impl Process {
         alone: bool,
         metrics: &mut Registry,
         back: &mut Tasks,
-    ) -> anyhow::Result<()> {
-        let registry: Arc<LinkStore> = Arc::new(store.clone());
+    ) -> anyhow::Result<Metrics> {
         let counted = Metrics::default();
         counted.register(metrics);
+        let registry: Arc<LinkStore> = Arc::new(store.clone());
         lake.metrics().register(metrics);
         let enricher = Arc::new(enricher(config)?);
         let hot = HotPath::new(
@@ -91,7 +91,7 @@ impl Process {
         });
         let parts = Parts { config, store, lake, enricher, metrics: counted.clone(), alone };
         uploads::start(parts, back).await?;
-        let settler = Settler::new(lake, registry, settle_config(config)).await?.with_metrics(counted);
+        let settler = Settler::new(lake, registry, settle_config(config)).await?.with_metrics(counted.clone());
         let stop = back.stop_token();
         back.spawn("settler", async move {
             settler.run(stop).await;
@@ -108,7 +108,7 @@ impl Process {
             progress::publish(store, lake, has_edge, settle, stop).await;
             Ok(())
         });
-        Ok(())
+        Ok(counted)
     }
 }
 

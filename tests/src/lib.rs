@@ -2,6 +2,7 @@
 //!
 //! * [`node`]: the real `highwater` binary as a child process, killed and restarted at will
 //! * [`edge`]: nginx as a real caching edge in front of it
+//! * [`foreign`]: a redirector that isn't ours, behind such an edge
 //! * [`logs`]: edge logs made up
 //! * [`s3`]: a real S3 server
 //! * [`load`]: bounded request loops that keep a ledger of what was answered
@@ -11,6 +12,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub mod edge;
+pub mod foreign;
 pub mod load;
 pub mod logs;
 pub mod node;

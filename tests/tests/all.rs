@@ -5,6 +5,7 @@
 mod crash;
 mod edge_logs;
 mod errors;
+mod events;
 mod exact;
 mod product;
 mod roles;

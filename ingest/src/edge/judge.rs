@@ -43,6 +43,8 @@ pub enum Found<'a> {
     Entry(Entry<'a>),
     /// Can't be read.
     Reject(Reject),
+    /// What it comes to is known: it was no edge's log.
+    Judged(Line<'a>),
 }
 
 impl<'a> From<Result<Entry<'a>, Reject>> for Found<'a> {
@@ -59,6 +61,7 @@ pub fn judge<'a>(found: Found<'a>, settings: &Settings) -> Line<'a> {
     let entry = match found {
         Found::Entry(entry) => entry,
         Found::Reject(reject) => return Line::Reject(reject),
+        Found::Judged(line) => return line,
     };
     if let (Outcome::ParentHit, Some(key)) = (entry.outcome, entry.request.line_key) {
         return Line::ParentHit { key };

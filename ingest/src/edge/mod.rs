@@ -18,7 +18,7 @@
 //! * [`fastly`], [`akamai_ds2`], [`nginx_log_format`] with [`nginx_directive`]: those whose fields are configured, with
 //!   [`field_names`] to check the names
 //! * [`judge`]: from what a log says to what it means, the same for every format
-//! * [`identity`]: request ids, trusted or not (design §4.1)
+//! * [`identity`], [`header`]: request ids, trusted or not (design §4.1), and where headers carry them
 //! * [`arena`], [`address`], [`clock`], [`json`], [`fields`], [`keyed`], [`target`], `combined`: small pure readers of
 //!   values
 //!
@@ -62,6 +62,7 @@ mod framing;
 pub mod gcp_lb;
 mod gzip;
 pub mod haproxy;
+pub mod header;
 pub mod identity;
 pub mod json;
 pub mod judge;
@@ -88,6 +89,7 @@ pub use arena::Arena;
 pub use block::Block;
 pub use contents::Contents;
 pub use format::{Format, Settings};
+pub use header::{IdForm, line_key_of};
 pub use identity::{IdMode, Ids, Occurrences, fingerprint, made_key, well_formed_key};
 pub use parser::{FileParser, Job};
 pub use reader::{Ending, LineReader, ReadError, ReadLimits};

@@ -13,7 +13,6 @@ use super::request::{EdgeRequest, Line, Reject};
 /// The parser of one file.
 #[derive(Clone, Debug)]
 pub struct FileParser {
-    format: Format,
     settings: Arc<Settings>,
     layout: Arc<dyn Layout>,
     has_id: bool,
@@ -36,12 +35,12 @@ impl FileParser {
         // Formats with headers don't know before the first one.
         let mut headers = sample.lines.iter().filter_map(|line| layout.after_header(line));
         let has_id = layout.has_id() || headers.any(|layout| layout.has_id());
-        Self { format, settings: Arc::new(settings), has_id, layout }
+        Self { settings: Arc::new(settings), has_id, layout }
     }
 
-    /// The format.
-    pub fn format(&self) -> Format {
-        self.format
+    /// For a file whose lines are read by `layout`, and by no settings.
+    pub fn of(layout: Arc<dyn Layout>) -> Self {
+        Self { settings: Arc::new(Settings::default()), has_id: layout.has_id(), layout }
     }
 
     /// Whether the file's lines have a place for a request id. Where they don't, the file can only be taken with

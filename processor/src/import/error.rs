@@ -87,6 +87,30 @@ pub enum ImportError {
         /// The input.
         name: String,
     },
+    /// It should hold events made elsewhere, and none of its first lines is one.
+    #[error(
+        "{name}: holds no click events: none of its first {looked_at} lines is a JSON object with \"code\" and \"time\"; \
+         an edge's log is for `highwater backfill`"
+    )]
+    NoEvents {
+        /// The input.
+        name: String,
+        /// How many lines were looked at.
+        looked_at: usize,
+    },
+    /// The same bytes are in the lake as events under other ids.
+    #[error(
+        "{name}: the same bytes were imported before as events of provider {provider} or standing for something else \
+         (import {id}); taken in like this they would count twice"
+    )]
+    OtherEvents {
+        /// The input.
+        name: String,
+        /// The import before.
+        id: String,
+        /// Its provider.
+        provider: String,
+    },
     /// The lake or the link store failed.
     #[error("{name}: {source}")]
     Settle {
@@ -117,6 +141,8 @@ impl ImportError {
                 | Self::NoRequestIds { .. }
                 | Self::OtherIds { .. }
                 | Self::OtherContent { .. }
+                | Self::NoEvents { .. }
+                | Self::OtherEvents { .. }
         )
     }
 }

@@ -136,15 +136,26 @@ pub(crate) fn check(reader: Reader) -> Result<(), ReadError> {
 /// that of the content alone.
 pub(crate) fn key(sha256: &[u8; 32], options: &ImportOptions) -> String {
     let keep = options.unknown_codes == UnknownCodes::Keep && options.workspace.is_none();
-    if keep && options.id == IdMode::Auto {
+    if keep && options.id == IdMode::Auto && options.events.is_none() {
         return hex(sha256);
     }
+    let workspace = options.workspace.as_deref().unwrap_or_default();
+    let unknown_codes = if keep { "keep" } else { "ignore" };
+    match &options.events {
+        None => hash_of(sha256, &[workspace, unknown_codes, &options.id.to_string()]),
+        Some(events) => {
+            hash_of(sha256, &[workspace, unknown_codes, "events", &events.stand().to_string(), events.provider()])
+        }
+    }
+}
+
+/// Hash of bytes and words, in lower-case hexadecimal.
+pub(crate) fn hash_of(bytes: &[u8], words: &[&str]) -> String {
     let mut hash = Sha256::new();
-    hash.update(sha256);
-    let id = options.id.to_string();
-    for part in [options.workspace.as_deref().unwrap_or_default(), if keep { "keep" } else { "ignore" }, id.as_str()] {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
+    hash.update(bytes);
+    for word in words {
+        hash.update((word.len() as u64).to_le_bytes());
+        hash.update(word);
     }
     hex(&hash.finalize().into())
 }
@@ -186,6 +197,8 @@ pub(crate) fn hex(bytes: &[u8; 32]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ingest::events::{Naming, Stand};
+
     use super::*;
 
     const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -222,7 +235,10 @@ mod tests {
             ImportOptions { workspace: Some("w".into()), ..defaults.clone() },
             ImportOptions { workspace: Some("v".into()), ..defaults.clone() },
             ImportOptions { unknown_codes: UnknownCodes::Ignore, ..defaults.clone() },
-            ImportOptions { id: IdMode::StatusOnly, ..defaults },
+            ImportOptions { id: IdMode::StatusOnly, ..defaults.clone() },
+            ImportOptions { events: Naming::new(Stand::Origin, "nginx").ok(), ..defaults.clone() },
+            ImportOptions { events: Naming::new(Stand::Import, "nginx").ok(), ..defaults.clone() },
+            ImportOptions { events: Naming::new(Stand::Import, "bunny").ok(), ..defaults },
         ];
         let mut keys: Vec<String> = others.iter().map(|options| key(&sha256, options)).collect();
         keys.sort();

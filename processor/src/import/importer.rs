@@ -34,11 +34,11 @@ pub struct Progress {
     pub lines: u64,
 }
 
-/// Takes edge logs in.
+/// Takes edge logs and files of events in.
 #[derive(Clone, Debug)]
 pub struct Importer {
     pub(super) shared: Arc<Shared>,
-    metrics: Metrics,
+    pub(super) metrics: Metrics,
 }
 
 /// What all imports of a process have in common.

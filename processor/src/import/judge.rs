@@ -6,6 +6,7 @@ use ingest::edge::{EdgeClass, Ids};
 use ingest::ports::RegisteredJournal;
 use schemas::{Analytics, UtcMicros};
 
+use super::marks::Elsewhere;
 use crate::settle::Kind;
 
 /// What a line comes to.
@@ -19,36 +20,42 @@ pub(super) enum Word {
     Off,
 }
 
-/// Which requests have left events of our own redirect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which requests have left events: of our own redirect, or of another that tells us of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct OwnEvents {
-    /// None before this; `None`: none ever.
+    /// Our redirect's: none before this; `None`: none ever.
     since: Option<UtcMicros>,
     /// Whether requests of internal links do. With ids that don't meet they leave none: every viewer line is the click.
     internal: bool,
+    /// Those made elsewhere, by workspace: whatever the link's promise, as whoever made them knew nothing of it.
+    elsewhere: Elsewhere,
 }
 
 impl OwnEvents {
     /// Where an edge with ids as `edge_ids` is in front of our redirect. An event can be no older than the first journal,
-    /// give or take the greatest skew.
-    pub(super) fn of(edge_ids: Ids, journals: &[RegisteredJournal], max_skew: Duration) -> Self {
+    /// give or take the greatest skew. `elsewhere`: the events made elsewhere of requests that came through the edge at
+    /// hand.
+    pub(super) fn of(edge_ids: Ids, journals: &[RegisteredJournal], elsewhere: Elsewhere, max_skew: Duration) -> Self {
         let first = journals.iter().map(|journal| journal.registered_at).min();
         let since = first.map(|first| first.minus(max_skew));
-        Self { since, internal: edge_ids == Ids::Trusted }
+        Self { since, internal: edge_ids == Ids::Trusted, elsewhere: elsewhere.earlier(max_skew) }
     }
 
-    fn has(&self, request: Asked) -> bool {
+    fn has(&self, request: Asked<'_>) -> bool {
         let emits = request.analytics != Analytics::Internal || self.internal;
         // what is no link of ours was answered 404 here, whoever answered it 302
-        request.is_link && emits && self.since.is_some_and(|since| request.time >= since)
+        let ours = request.is_link && emits && self.since.is_some_and(|since| request.time >= since);
+        ours || self.elsewhere.since(request.workspace).is_some_and(|since| request.time >= since)
     }
 }
 
 /// What was asked for, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct Asked<'a> {
     /// Whether it is a link of ours.
     pub(super) is_link: bool,
+    /// Whose it is.
+    pub(super) workspace: &'a str,
     /// The promise that held then.
     pub(super) analytics: Analytics,
     /// When.
@@ -57,7 +64,7 @@ pub(super) struct Asked {
 
 /// Judges one line. With trusted ids the union decides and cache status only says how long to wait; otherwise the
 /// status decides, unless there can have been no event that was counted.
-pub(super) fn judge(ids: Ids, class: EdgeClass, asked: Asked, events: &OwnEvents) -> Word {
+pub(super) fn judge(ids: Ids, class: EdgeClass, asked: Asked<'_>, events: &OwnEvents) -> Word {
     if asked.analytics == Analytics::Off {
         return Word::Off;
     }
@@ -88,34 +95,53 @@ mod tests {
                 committed: 0,
             })
             .collect();
-        OwnEvents::of(edge_ids, &journals, SKEW)
+        OwnEvents::of(edge_ids, &journals, Elsewhere::default(), SKEW)
     }
 
-    fn word(ids: Ids, class: EdgeClass, analytics: Analytics, time: i64, events: OwnEvents) -> Word {
-        judge(ids, class, Asked { is_link: true, analytics, time: UtcMicros(time) }, &events)
+    fn word(ids: Ids, class: EdgeClass, analytics: Analytics, time: i64, events: &OwnEvents) -> Word {
+        judge(ids, class, Asked { is_link: true, workspace: "w", analytics, time: UtcMicros(time) }, events)
     }
 
     #[test]
     fn with_trusted_ids_every_line_goes_to_the_union() {
         let events = events(Ids::Trusted, &[100]);
         let billed = Analytics::Billed;
-        assert_eq!(word(Ids::Trusted, EdgeClass::Edge, billed, 500, events), Word::Record(Kind::Edge));
-        assert_eq!(word(Ids::Trusted, EdgeClass::Origin, billed, 500, events), Word::Record(Kind::Origin));
-        assert_eq!(word(Ids::Trusted, EdgeClass::Edge, Analytics::Off, 500, events), Word::Off);
+        assert_eq!(word(Ids::Trusted, EdgeClass::Edge, billed, 500, &events), Word::Record(Kind::Edge));
+        assert_eq!(word(Ids::Trusted, EdgeClass::Origin, billed, 500, &events), Word::Record(Kind::Origin));
+        assert_eq!(word(Ids::Trusted, EdgeClass::Edge, Analytics::Off, 500, &events), Word::Off);
     }
 
     #[test]
     fn by_status_the_origins_lines_are_counted_where_it_could_have_counted() {
-        let origin = |analytics, time, events| word(Ids::StatusOnly, EdgeClass::Origin, analytics, time, events);
+        let origin =
+            |analytics, time, events: &OwnEvents| word(Ids::StatusOnly, EdgeClass::Origin, analytics, time, events);
         let ours = events(Ids::StatusOnly, &[300, 100]);
-        assert_eq!(origin(Analytics::Billed, 90, ours), Word::Counted);
-        assert_eq!(origin(Analytics::Billed, 89, ours), Word::Record(Kind::Origin), "before the first journal");
-        assert_eq!(origin(Analytics::Internal, 500, ours), Word::Record(Kind::Origin), "internal links emit nothing");
+        assert_eq!(origin(Analytics::Billed, 90, &ours), Word::Counted);
+        assert_eq!(origin(Analytics::Billed, 89, &ours), Word::Record(Kind::Origin), "before the first journal");
+        assert_eq!(origin(Analytics::Internal, 500, &ours), Word::Record(Kind::Origin), "internal links emit nothing");
         let never = events(Ids::StatusOnly, &[]);
-        assert_eq!(origin(Analytics::Billed, 500, never), Word::Record(Kind::Origin));
-        let asked = Asked { is_link: false, analytics: Analytics::Billed, time: UtcMicros(500) };
+        assert_eq!(origin(Analytics::Billed, 500, &never), Word::Record(Kind::Origin));
+        let asked = Asked { is_link: false, workspace: "w", analytics: Analytics::Billed, time: UtcMicros(500) };
         let no_link = judge(Ids::StatusOnly, EdgeClass::Origin, asked, &ours);
         assert_eq!(no_link, Word::Record(Kind::Origin), "our redirect would not have answered it");
-        assert_eq!(word(Ids::StatusOnly, EdgeClass::Edge, Analytics::Billed, 500, ours), Word::Record(Kind::Edge));
+        assert_eq!(word(Ids::StatusOnly, EdgeClass::Edge, Analytics::Billed, 500, &ours), Word::Record(Kind::Edge));
+    }
+
+    #[test]
+    fn by_status_the_origins_lines_are_counted_from_the_first_event_made_elsewhere_on() {
+        let made = |of: &[(&str, i64)]| of.iter().map(|(who, at)| ((*who).to_owned(), UtcMicros(*at))).collect();
+        let events = OwnEvents::of(Ids::StatusOnly, &[], made(&[("w", 100), ("v", 500)]), SKEW);
+        let origin = |time, analytics| word(Ids::StatusOnly, EdgeClass::Origin, analytics, time, &events);
+        assert_eq!(origin(90, Analytics::Billed), Word::Counted);
+        assert_eq!(origin(89, Analytics::Billed), Word::Record(Kind::Origin));
+        assert_eq!(origin(90, Analytics::Internal), Word::Counted, "they were told of all");
+        let by = |ids, workspace| {
+            let asked = Asked { is_link: false, workspace, analytics: Analytics::Billed, time: UtcMicros(200) };
+            judge(ids, EdgeClass::Origin, asked, &events)
+        };
+        assert_eq!(by(Ids::StatusOnly, "w"), Word::Counted, "whoever made them answered codes that we don't know");
+        assert_eq!(by(Ids::StatusOnly, "v"), Word::Record(Kind::Origin));
+        assert_eq!(by(Ids::StatusOnly, "u"), Word::Record(Kind::Origin));
+        assert_eq!(by(Ids::Trusted, "w"), Word::Record(Kind::Origin));
     }
 }

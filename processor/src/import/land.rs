@@ -15,6 +15,7 @@ use schemas::UtcMicros;
 use schemas::tables::{Table, arriving};
 
 use super::error::Failure;
+use super::marks;
 use super::pipeline::Chunk;
 use super::recount::{Held, held};
 use super::side::{self, Origin};
@@ -94,8 +95,7 @@ impl Lander<'_> {
         if std::mem::replace(&mut self.resumed.taken_over, true) {
             return Ok(());
         }
-        let Held { added, waiting, .. } =
-            held(&self.settler.desk.clicks, &self.settler.arrivals, &self.origin.import_id, &self.spans).await?;
+        let Held { added, waiting, .. } = self.held().await?;
         self.summary.already_counted += self.resumed.records;
         self.summary.resplit(added, waiting);
         self.recount |= waiting > 0;
@@ -138,35 +138,27 @@ impl Lander<'_> {
 
     /// Counts a chunk's records for `/metrics`. What comes into `arrivals` is counted when it leaves it.
     fn note(&self, chunk: &Chunk, decision: &Decision) {
-        let of = |fate: Fate| decision.count(fate) as u64;
-        let (metrics, format) = (self.metrics, self.summary.format.as_str());
         if decision.all_settled() {
-            metrics.note_duplicates("import", of(Fate::Counted));
-            note_added(metrics, &chunk.rows, &decision.fates);
+            self.metrics.note_duplicates("import", decision.count(Fate::Counted) as u64);
+            note_added(self.metrics, &chunk.rows, &decision.fates);
         }
-        metrics.note_lines(format, "added", of(Fate::Add));
-        metrics.note_lines(format, "already_counted", of(Fate::Counted) + chunk.tally.counted);
-        metrics.note_lines(format, "waiting", of(Fate::Wait));
-        metrics.note_lines(format, "ignored", chunk.tally.ignored.total());
-        metrics.note_lines(format, "rejected", chunk.tally.rejected.values().sum());
+        note_lines(self.metrics, &self.summary.format, chunk, decision);
     }
 
     /// The rows, into the table that can take all of them.
     async fn land_rows(&mut self, chunk: &Chunk, decision: &Decision, draft: &mut Draft) -> Result<Landing, Failure> {
-        let txn = (self.txn.clone(), chunk.number + 1);
+        let mut txns = vec![(self.txn.clone(), chunk.number + 1)];
+        let provider = &self.origin.provider;
         if decision.all_settled() {
-            return Ok(self.settler.desk.land(&chunk.rows, &chunk.arrivals, decision, &[txn], draft).await?);
+            txns.extend(marks::raised(&self.settler.desk.clicks, provider, &chunk.rows, &chunk.arrivals));
+            return Ok(self.settler.desk.land(&chunk.rows, &chunk.arrivals, decision, &txns, draft).await?);
         }
         self.recount = true;
-        let now = UtcMicros::now();
-        let providers = |rows: &RecordBatch| std::iter::repeat_n(self.origin.provider.as_str(), rows.num_rows());
         let arrivals = &mut self.settler.arrivals;
-        let rows: Result<Vec<RecordBatch>, ArrowError> =
-            chunk.rows.iter().map(|rows| arriving(rows, providers(rows), now, false)).collect();
-        let rows = rows.map_err(|source| SettleError::Rows { table: Table::Arrivals, source })?;
-        let add = arrivals.write_spanning(&rows, Span::Day).await?;
-        let expect = vec![(self.txn.clone(), arrivals.txn(&self.txn))];
-        match arrivals.commit(Change { add, txns: vec![txn], expect, ..Change::default() }).await {
+        txns.extend(marks::raised(arrivals, provider, &chunk.rows, &chunk.arrivals));
+        let add = arrivals.write_spanning(&waiting_rows(&chunk.rows, provider)?, Span::Day).await?;
+        let expect = txns.iter().map(|(id, _)| (id.clone(), arrivals.txn(id))).collect();
+        match arrivals.commit(Change { add, txns, expect, ..Change::default() }).await {
             Ok(_) => Ok(Landing::Landed),
             // Of a commit that may have landed the transaction tells, on the next look.
             Err(CommitError::Failed(source)) => match arrivals.refresh().await {
@@ -199,6 +191,12 @@ impl Lander<'_> {
         Ok(())
     }
 
+    /// What the lake holds of the import.
+    async fn held(&self) -> Result<Held, Failure> {
+        let (clicks, arrivals) = (&self.settler.desk.clicks, &self.settler.arrivals);
+        Ok(held(clicks, arrivals, &self.origin.import_id, &self.spans).await?)
+    }
+
     /// How many chunks the lake holds.
     fn contained(&self) -> i64 {
         contained(self.settler, &self.txn)
@@ -209,8 +207,7 @@ impl Lander<'_> {
         self.take_over().await?;
         if self.recount {
             self.settler.settle().await?;
-            let held =
-                held(&self.settler.desk.clicks, &self.settler.arrivals, &self.origin.import_id, &self.spans).await?;
+            let held = self.held().await?;
             self.summary.resplit(held.added, held.waiting);
             self.summary.mismatched = open_among(&self.settler.desk.clicks, &self.origin.provider, &held.hours);
         }
@@ -250,15 +247,24 @@ pub(super) fn count(summary: &mut Summary, chunk: &Chunk, decision: &Decision) {
         match (fate, arrival.kind) {
             (Fate::Counted, _) => summary.already_counted += 1,
             (Fate::Wait, _) => summary.waiting += 1,
-            (Fate::Add, Kind::Origin) => summary.added.recovered += 1,
-            (Fate::Add, _) => summary.added.edge += 1,
+            (Fate::Add, kind) => summary.added.add(kind.source()),
         }
     }
 }
 
+/// Counts lines for `/metrics`.
+pub(super) fn note_lines(metrics: &Metrics, format: &str, chunk: &Chunk, decision: &Decision) {
+    let of = |fate: Fate| decision.count(fate) as u64;
+    metrics.note_lines(format, "added", of(Fate::Add));
+    metrics.note_lines(format, "already_counted", of(Fate::Counted) + chunk.tally.counted);
+    metrics.note_lines(format, "waiting", of(Fate::Wait));
+    metrics.note_lines(format, "ignored", chunk.tally.ignored.total());
+    metrics.note_lines(format, "rejected", chunk.tally.rejected.values().sum());
+}
+
 /// Appends rows together with a transaction, unless it is there already. Rows of an import that was set back since
 /// make room for those of the import named `instead_of`.
-async fn append_once(
+pub(super) async fn append_once(
     table: &mut TableHandle,
     rows: &RecordBatch,
     txn: &str,
@@ -299,4 +305,13 @@ async fn append_once(
         }
     }
     Err(SettleError::Busy { tries: TRIES }.into())
+}
+
+/// Rows with the columns that `arrivals` has beyond those of `clicks`.
+pub(super) fn waiting_rows(rows: &[RecordBatch], provider: &str) -> Result<Vec<RecordBatch>, SettleError> {
+    let now = UtcMicros::now();
+    let providers = |rows: &RecordBatch| std::iter::repeat_n(provider, rows.num_rows());
+    let rows: Result<Vec<RecordBatch>, ArrowError> =
+        rows.iter().map(|rows| arriving(rows, providers(rows), now, false)).collect();
+    rows.map_err(|source| SettleError::Rows { table: Table::Arrivals, source })
 }

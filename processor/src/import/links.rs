@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ingest::ports::{LinkDirectory, PortError};
 use schemas::code::is_code;
-use schemas::link::MAX_CODE_BYTES;
+use schemas::link::{DEFAULT_WORKSPACE, MAX_CODE_BYTES};
 use schemas::{Analytics, LinkHistory, Revision, UtcMicros};
 
 use super::options::UnknownCodes;
@@ -28,6 +28,16 @@ impl Known {
         self.0.as_ref().map(|history| (history, history.at(time)))
     }
 
+    /// Whose it is.
+    pub(super) fn workspace(&self) -> &str {
+        self.0.as_ref().map_or(DEFAULT_WORKSPACE, |history| &history.workspace)
+    }
+
+    /// Its own domain; none of a code without a link.
+    pub(super) fn domain(&self) -> Option<&str> {
+        self.0.as_ref().map(|history| &*history.domain)
+    }
+
     /// The promise that holds for a click at `time`. A click older than its link (codes moved here from elsewhere,
     /// with logs of before) is held to the link's first promise.
     pub(super) fn analytics(&self, time: UtcMicros) -> Analytics {
@@ -44,6 +54,9 @@ pub(super) struct Scope {
     pub(super) unknown_codes: UnknownCodes,
     /// Host names served.
     pub(super) domains: Vec<String>,
+    /// Whether a code without a host may be a link of any domain: of the first that has one of the tenant's. Else it
+    /// is of the first domain.
+    pub(super) any_domain: bool,
 }
 
 impl Scope {
@@ -55,19 +68,29 @@ impl Scope {
         is_code(code) || (keeps && could_be())
     }
 
-    fn judge(&self, history: Option<LinkHistory>) -> Option<Known> {
-        let ours = |history: &LinkHistory| self.workspace.as_ref().is_none_or(|ours| *ours == history.workspace);
-        match history.filter(ours) {
+    /// Whether a link is one of those that are known.
+    fn is_ours(&self, link: &LinkHistory) -> bool {
+        self.workspace.as_ref().is_none_or(|ours| *ours == link.workspace)
+    }
+
+    fn judge(&self, ours: Option<LinkHistory>) -> Option<Known> {
+        match ours {
             None if self.workspace.is_some() || self.unknown_codes == UnknownCodes::Ignore => None,
             history => Some(Known(history)),
         }
     }
 
-    /// The domain that a log's host stands for: logs often leave the port out, and some the host.
-    fn domain_of<'a>(&'a self, host: &'a str) -> &'a str {
-        if host.is_empty() {
-            return self.domains.first().map_or("", String::as_str);
+    /// The domains that a host may stand for, the likeliest first.
+    fn domains_of(&self, host: &str) -> Vec<String> {
+        match host {
+            "" if self.any_domain => self.domains.clone(),
+            "" => self.domains.iter().take(1).cloned().collect(),
+            host => vec![self.domain_of(host).to_owned()],
         }
+    }
+
+    /// The domain that a log's host stands for: logs often leave the port out.
+    fn domain_of<'a>(&'a self, host: &'a str) -> &'a str {
         let served = |domain: &&String| domain.eq_ignore_ascii_case(host);
         let without_port = |domain: &&String| bare(domain).eq_ignore_ascii_case(bare(host));
         self.domains.iter().find(served).or_else(|| self.domains.iter().find(without_port)).map_or(host, String::as_str)
@@ -92,7 +115,7 @@ const NO_SLOT: Slot = Slot(u32::MAX);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Missing {
     slot: Slot,
-    domain: String,
+    domains: Vec<String>,
     code: String,
 }
 
@@ -130,8 +153,12 @@ impl Links {
         let slot = Slot(self.kept.len() as u32);
         self.kept.push(None);
         self.slots.insert(self.scratch.clone(), slot);
-        let domain = self.scope.domain_of(host).to_owned();
-        self.missing.push(Missing { slot, domain, code: code.to_owned() });
+        let mut domains = self.scope.domains_of(host);
+        if domains.is_empty() {
+            // the link store knows what stands for none
+            domains.push(String::new());
+        }
+        self.missing.push(Missing { slot, domains, code: code.to_owned() });
         slot
     }
 
@@ -140,11 +167,16 @@ impl Links {
         if self.missing.is_empty() {
             return Ok(());
         }
-        let asked: Vec<(String, String)> =
-            self.missing.iter().map(|missing| (missing.domain.clone(), missing.code.clone())).collect();
-        let histories = self.directory.histories(&asked).await?;
-        for (missing, history) in std::mem::take(&mut self.missing).into_iter().zip(histories) {
-            self.kept[missing.slot.0 as usize] = self.scope.judge(history);
+        let each = |missing: &Missing| {
+            let Missing { domains, code, .. } = missing.clone();
+            domains.into_iter().map(move |domain| (domain, code.clone()))
+        };
+        let asked: Vec<(String, String)> = self.missing.iter().flat_map(each).collect();
+        let mut histories = self.directory.histories(&asked).await?.into_iter();
+        for missing in std::mem::take(&mut self.missing) {
+            let found = histories.by_ref().take(missing.domains.len()).collect::<Vec<_>>().into_iter();
+            self.kept[missing.slot.0 as usize] =
+                self.scope.judge(found.flatten().find(|link| self.scope.is_ours(link)));
         }
         Ok(())
     }
@@ -173,6 +205,7 @@ mod tests {
             workspace: workspace.map(str::to_owned),
             unknown_codes,
             domains: vec!["go.example.com:8080".into(), "other.example.com".into()],
+            any_domain: false,
         };
         let directory = Directory::default()
             .with("w", "go.example.com:8080", "k", &[(10, Analytics::Internal), (20, Analytics::Billed)])

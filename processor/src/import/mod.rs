@@ -1,4 +1,4 @@
-//! Edge logs into the lake: `backfill` and uploads (design §4.1, §4.5, interface §5).
+//! Edge logs and events made elsewhere into the lake: `backfill`, `import` and uploads (design §4.1, §4.5, interface §5).
 //!
 //! ```text
 //! input ──hash──► known? ──► its summary again
@@ -9,11 +9,11 @@
 //! ```
 //!
 //! * [`options`]: what an import is told; [`summary`]: what it says; [`error`](ImportError): why it was refused
-//! * `identity`: the content's hash; `pipeline`, `worker`, `links`, `judge`, `tally`: bytes to chunks
+//! * `identity`: the content's hash; `pipeline`, `worker`, `links`, `reading`, `judge`, `made_ids`, `tally`: bytes to chunks
 //! * `importer`, `run`, `opened`: one import from its first byte to its summary
-//! * [`revert`]: an import taken back
-//! * `land`: chunks into the lake; `side`, `recount`, `stored`: the side tables, and what the lake says of an import;
-//!   `dry`
+//! * [`revert`]: an import taken back; [`posts`]: events that are posted, a body at a time
+//! * `land`, `marks`: chunks into the lake, and what it remembers of events made elsewhere; `side`, `recount`, `stored`:
+//!   the side tables, and what the lake says of an import; `dry`
 //!
 //! Invariants
 //! * A chunk of lines goes whole into one table, with the transaction that says so; killed anywhere, a repeat goes on
@@ -32,9 +32,13 @@ mod importer;
 mod judge;
 mod land;
 mod links;
+mod made_ids;
+mod marks;
 mod opened;
 pub mod options;
 mod pipeline;
+pub mod posts;
+mod reading;
 mod recount;
 pub mod revert;
 mod run;
@@ -52,6 +56,7 @@ pub use error::ImportError;
 pub use identity::import_id;
 pub use importer::{Importer, Progress};
 pub use options::{Body, ImportConfig, ImportOptions, Input, NotAChoice, UnknownCodes};
+pub use posts::EventDesk;
 pub use revert::{RevertError, Reverted};
 pub use stored::{Stored, stored};
 pub use summary::{Added, IgnoredLines, Planned, State, Summary};

@@ -1,10 +1,12 @@
-//! What a file is found to be before its first line is taken in: its format, how its lines are known, and who reads
-//! them.
+//! What a file is found to be before its first line is taken in: a log of some format or events made elsewhere, how its
+//! lines are known, and who reads them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use ingest::edge::format::Sample;
 use ingest::edge::{Contents, FileParser, Format, IdMode, Ids, LineReader, ReadLimits, Settings, sniff};
+use ingest::events::{self, EventLines, Naming, Stand};
 use schemas::UtcMicros;
 
 use super::error::{Failure, ImportError};
@@ -13,18 +15,49 @@ use super::importer::{Shared, Tables};
 use super::judge::OwnEvents;
 use super::land::contained;
 use super::links::{Links, Scope};
+use super::marks::Elsewhere;
+use super::options::ImportOptions;
+use super::reading::Reading;
 use super::run::{ID_DIGITS, Run};
-use super::stored::row_of;
+use super::stored::{row_of, rows};
+use super::summary::State;
 use super::worker::{Rules, Worker};
 
 /// How far a clock at the edge may be ahead: a line from later than this would wait for a time that may never come.
 const MOST_AHEAD: Duration = Duration::from_secs(24 * 3_600);
 
-/// A file whose format is known.
+/// A file of which is known what it is.
 pub(super) struct Opened {
     pub(super) lines: LineReader<Contents<Reader>>,
     pub(super) parser: FileParser,
-    pub(super) ids: Ids,
+    pub(super) content: Content,
+}
+
+/// What a file holds.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    /// An edge's log.
+    Log(Format, Ids),
+    /// Events made elsewhere.
+    Events(Naming),
+}
+
+impl Content {
+    /// The name of the format.
+    pub(super) fn format(&self) -> &'static str {
+        match self {
+            Self::Log(format, _) => format.as_str(),
+            Self::Events(_) => events::FORMAT,
+        }
+    }
+
+    /// Whose edge the requests came through.
+    pub(super) fn provider(&self) -> &str {
+        match self {
+            Self::Log(format, _) => format.provider(),
+            Self::Events(naming) => naming.provider(),
+        }
+    }
 }
 
 impl Run {
@@ -34,9 +67,16 @@ impl Run {
         let contents = Contents::of(hashed.reader()).map_err(|e| unreadable(e.into()))?;
         let mut lines = LineReader::new(contents, ReadLimits::default()).map_err(unreadable)?;
         let head = lines.head().map_err(unreadable)?;
+        if head.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        if let Some(naming) = &self.options.events {
+            events_in(name, head)?;
+            let parser = FileParser::of(Arc::new(EventLines::of(naming.provider())));
+            return Ok(Some(Opened { lines, parser, content: Content::Events(naming.clone()) }));
+        }
         let settings = self.shared.config.logs.clone();
         let format = match self.options.format {
-            _ if head.trim_ascii().is_empty() => return Ok(None),
             Some(format) => fits(name, format, head, &settings)?,
             None => match sniff(head, &settings) {
                 Ok(Some(sniffed)) => sniffed.format,
@@ -49,7 +89,33 @@ impl Run {
         if ids == Ids::Trusted && !parser.layout_has_id() {
             return Err(ImportError::NoRequestIds { name: name.to_owned(), format });
         }
-        Ok(Some(Opened { lines, parser, ids }))
+        Ok(Some(Opened { lines, parser, content: Content::Log(format, ids) }))
+    }
+
+    /// How lines of the same content came into the lake under other ids, if any did.
+    pub(super) async fn taken_in_otherwise(
+        &self,
+        sha256: &[u8; 32],
+        content: &Content,
+        tables: &Tables,
+    ) -> Result<Option<Otherwise>, Failure> {
+        match content {
+            Content::Log(format, ids) => {
+                let first = self.taken_in_by(sha256, format.provider(), *ids, tables).await?;
+                Ok(first.map(|first| Otherwise::Ids { first, asked: self.options.id }))
+            }
+            Content::Events(naming) => {
+                let sha256 = identity::hex(sha256);
+                let landed = rows(&tables.side.edge_files).await?.into_iter().find(|import| {
+                    let summary = &import.summary;
+                    let is_here = summary.state == State::Done && summary.added.total() + summary.waiting > 0;
+                    let stand = if summary.added.import > Some(0) { Stand::Import } else { Stand::Origin };
+                    let is_other = (stand, import.provider.as_str()) != (naming.stand(), naming.provider());
+                    import.sha256 == sha256 && summary.format == events::FORMAT && is_here && is_other
+                });
+                Ok(landed.map(|import| Otherwise::Events { id: import.summary.id, provider: import.provider }))
+            }
+        }
     }
 
     /// How the lines of a provider's log are known. Where the origin goes by status, its events have ids of their own:
@@ -63,7 +129,7 @@ impl Run {
     }
 
     /// The mode in which lines of the same content came into the lake with ids of another kind than `ids`, if any did.
-    pub(super) async fn taken_in_by(
+    async fn taken_in_by(
         &self,
         content: &[u8; 32],
         provider: &str,
@@ -99,37 +165,92 @@ impl Run {
         Ok(Some(configured.clone()))
     }
 
-    pub(super) async fn workers(&self, format: Format, ids: Ids, import_id: &str) -> Result<Vec<Worker>, Failure> {
-        let Shared { directory, keys, registry, enricher, config, .. } = &*self.shared;
-        let journals = registry.journals().await?;
-        let edge_ids = config.edge_id.resolve(&config.edge_provider);
-        let events = OwnEvents::of(edge_ids, &journals, config.max_skew);
-        let now = UtcMicros::now();
-        let rules = Arc::new(Rules {
-            ids,
-            provider: format.provider(),
-            events,
-            import_id: import_id.into(),
-            ingest_time: now,
-            latest: now.plus(MOST_AHEAD),
-            default_domain: config.domains.first().cloned().unwrap_or_default(),
-        });
-        let scope = Scope {
-            workspace: self.options.workspace.clone(),
-            unknown_codes: self.options.unknown_codes,
-            domains: config.domains.clone(),
-        };
+    /// How the lines are taken, by what the registry and the lake say now.
+    pub(super) async fn reading(&self, content: Content, tables: &Tables) -> Result<Reading, Failure> {
+        match content {
+            Content::Log(format, ids) => {
+                let config = &self.shared.config;
+                let provider = format.provider();
+                let edge_ids = config.edge_id.resolve(&config.edge_provider);
+                let journals = self.shared.registry.journals().await?;
+                let elsewhere = Elsewhere::read(provider, &tables.settler.desk.clicks, &tables.settler.arrivals);
+                let own = OwnEvents::of(edge_ids, &journals, elsewhere, config.max_skew);
+                Ok(Reading::Log { ids, provider: provider.into(), own })
+            }
+            Content::Events(naming) => Ok(self.shared.reading_of_events(naming)),
+        }
+    }
+
+    /// Who reads the lines.
+    pub(super) fn workers(&self, reading: Reading, import_id: &str) -> Vec<Worker> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = if config.threads == 0 { cores } else { config.threads };
-        let worker = |_| {
-            let links = Links::new(Arc::clone(directory), scope.clone());
-            Worker::new(Arc::clone(&rules), Arc::clone(enricher), links, Arc::clone(keys))
-        };
-        Ok((0..threads).map(worker).collect())
+        let threads = if self.shared.config.threads == 0 { cores } else { self.shared.config.threads };
+        let rules = self.shared.rules(reading, import_id);
+        (0..threads).map(|_| self.shared.worker(&rules, &self.options)).collect()
     }
 }
 
+impl Shared {
+    /// How events made elsewhere are taken.
+    pub(super) fn reading_of_events(&self, naming: Naming) -> Reading {
+        let ids = self.config.edge_id.resolve(&self.config.edge_provider);
+        let meets_journals = **naming.provider() == self.config.edge_provider && ids == Ids::Trusted;
+        Reading::Events { naming, meets_journals }
+    }
+
+    /// What holds for every line of a file.
+    pub(super) fn rules(&self, reading: Reading, import_id: &str) -> Arc<Rules> {
+        let now = UtcMicros::now();
+        Arc::new(Rules {
+            reading,
+            import_id: import_id.into(),
+            ingest_time: now,
+            latest: now.plus(MOST_AHEAD),
+            default_domain: self.config.domains.first().cloned().unwrap_or_default(),
+        })
+    }
+
+    /// One who reads lines.
+    pub(super) fn worker(&self, rules: &Arc<Rules>, options: &ImportOptions) -> Worker {
+        let scope = Scope {
+            workspace: options.workspace.clone(),
+            unknown_codes: options.unknown_codes,
+            domains: self.config.domains.clone(),
+            any_domain: options.events.is_some(),
+        };
+        let links = Links::new(Arc::clone(&self.directory), scope);
+        Worker::new(Arc::clone(rules), Arc::clone(&self.enricher), links, Arc::clone(&self.keys))
+    }
+}
+
+/// How the same bytes were taken in before.
+pub(super) enum Otherwise {
+    /// By another sort of ids.
+    Ids { first: IdMode, asked: IdMode },
+    /// As events that stand for something else, or of another provider.
+    Events { id: String, provider: String },
+}
+
+impl Otherwise {
+    pub(super) fn refusal(self, name: &str) -> ImportError {
+        let name = name.to_owned();
+        match self {
+            Self::Ids { first, asked } => ImportError::OtherIds { name, first, asked },
+            Self::Events { id, provider } => ImportError::OtherEvents { name, id, provider },
+        }
+    }
+}
+
+/// Refuses what holds no events at all: each of its lines would be a reject.
+fn events_in(name: &str, head: &[u8]) -> Result<(), ImportError> {
+    let sample = Sample::of(head);
+    if sample.lines.iter().any(|line| events::is_event(line)) {
+        return Ok(());
+    }
+    Err(ImportError::NoEvents { name: name.to_owned(), looked_at: sample.lines.len() })
+}
+
 fn fits(name: &str, format: Format, head: &[u8], settings: &Settings) -> Result<Format, ImportError> {
-    let fit = format.recognise(&ingest::edge::format::Sample::of(head), settings);
+    let fit = format.recognise(&Sample::of(head), settings);
     if fit.fits() { Ok(format) } else { Err(ImportError::WrongFormat { name: name.to_owned(), format, why: fit.why }) }
 }

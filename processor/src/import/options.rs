@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ingest::edge::{Format, IdMode, Ids, Settings};
+use ingest::events::Naming;
 use serde::{Deserialize, Serialize};
 
 use crate::settle::Waits;
@@ -57,7 +58,9 @@ impl FromStr for UnknownCodes {
 /// What holds for one file.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// The file's format; none: found out from its first lines.
+    /// The file holds events made elsewhere, which are known like this; none: it is an edge's log.
+    pub events: Option<Naming>,
+    /// The log's format; none: found out from its first lines.
     pub format: Option<Format>,
     /// Whose word decides.
     pub id: IdMode,
@@ -78,6 +81,9 @@ struct Told {
     unknown_codes: String,
     workspace: Option<String>,
     format: Option<String>,
+    /// Of events: what they stand for, and whose they are.
+    #[serde(default)]
+    events: Option<(String, String)>,
 }
 
 impl ImportOptions {
@@ -88,13 +94,20 @@ impl ImportOptions {
             unknown_codes: self.unknown_codes.as_str().to_owned(),
             workspace: self.workspace.clone(),
             format: self.format.map(|format| format.to_string()),
+            events: self.events.as_ref().map(|naming| (naming.stand().to_string(), naming.provider().to_string())),
         })
     }
 
     /// What [`ImportOptions::to_json`] wrote; `None` for a format or word that this version doesn't know.
     pub(super) fn from_json(text: &str, source: Option<String>) -> Option<Self> {
         let told: Told = serde_json::from_str(text).ok()?;
+        let naming = |(stand, provider): (String, String)| Naming::new(stand.parse().ok()?, &provider).ok();
+        let events = match told.events {
+            Some(events) => Some(naming(events)?),
+            None => None,
+        };
         Some(Self {
+            events,
             format: told.format.map(|format| format.parse()).transpose().ok()?,
             id: told.id.parse().ok()?,
             source,
@@ -224,6 +237,8 @@ impl Input {
 
 #[cfg(test)]
 mod tests {
+    use ingest::events::Stand;
+
     use super::*;
 
     #[test]
@@ -236,6 +251,7 @@ mod tests {
     #[test]
     fn what_was_told_can_be_told_again() {
         let told = ImportOptions {
+            events: Naming::new(Stand::Import, "bit.ly").ok(),
             format: Some(Format::CloudFrontV1),
             id: IdMode::StatusOnly,
             source: Some("s".into()),

@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{AsArray as _, BinaryArray, RecordBatch};
-use ingest::edge::{Arena, Contents, Ending, FileParser, Job, LineReader, Occurrences, made_key};
-use schemas::ClickId;
+use arrow::array::RecordBatch;
+use ingest::edge::{Arena, Contents, Ending, FileParser, Job, LineReader};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::error::Failure;
 use super::identity::Reader;
+use super::made_ids::MadeIds;
 use super::tally::{RejectedLine, Tally};
 use super::worker::{Parsed, Worker};
 use crate::settle::Arrival;
@@ -38,6 +38,8 @@ pub(super) struct Chunk {
     pub(super) arrivals: Vec<Arrival>,
     pub(super) tally: Tally,
     pub(super) rejects: Vec<RejectedLine>,
+    /// Of events, lines that are no clicks, by number.
+    pub(super) ignored: Vec<(u64, &'static str)>,
     /// Raw bytes read so far, for progress.
     pub(super) raw_bytes: u64,
     /// Set in the last chunk.
@@ -80,6 +82,21 @@ impl Cutter {
     }
 }
 
+impl Chunk {
+    /// Takes the next block in.
+    pub(super) fn push(&mut self, parsed: Parsed) {
+        let Parsed { rows, arrivals, prints, tally, rejects, ignored } = parsed;
+        debug_assert!(prints.is_empty());
+        self.tally.merge(&tally);
+        self.rejects.extend(rejects);
+        self.ignored.extend(ignored);
+        self.arrivals.extend(arrivals);
+        if rows.num_rows() > 0 {
+            self.rows.push(rows);
+        }
+    }
+}
+
 /// The chunks of a file.
 #[derive(Debug)]
 pub(super) struct Chunks {
@@ -89,8 +106,8 @@ pub(super) struct Chunks {
     next_block: u64,
     next_chunk: i64,
     ended: bool,
-    /// With ids that aren't trusted: what numbers identical lines, and the provider their ids are made for.
-    made_ids: Option<(Occurrences, &'static str)>,
+    /// What makes ids of lines that have none.
+    made_ids: Option<MadeIds>,
 }
 
 impl<T> std::fmt::Debug for Step<T> {
@@ -100,12 +117,12 @@ impl<T> std::fmt::Debug for Step<T> {
 }
 
 impl Chunks {
-    /// Starts the threads. `made_ids` names the provider whose ids are made from lines rather than read from them.
+    /// Starts the threads. `made_ids` names for whom ids are made from lines, where they are.
     pub(super) fn start(
         lines: LineReader<Contents<Reader>>,
         parser: FileParser,
         workers: Vec<Worker>,
-        made_ids: Option<&'static str>,
+        made_ids: Option<Arc<str>>,
         chunk_lines: u64,
     ) -> Result<Self, Failure> {
         let cutter = Cutter::new(chunk_lines);
@@ -136,7 +153,7 @@ impl Chunks {
                 }
             }),
         )?;
-        let made_ids = made_ids.map(|provider| (Occurrences::default(), provider));
+        let made_ids = made_ids.map(MadeIds::new);
         let early = BTreeMap::new();
         Ok(Self { works, tokens, early, next_block: 0, next_chunk: 0, ended: false, made_ids })
     }
@@ -146,15 +163,12 @@ impl Chunks {
         let mut chunk = Chunk { number: self.next_chunk, ..Chunk::default() };
         while !self.ended {
             let Step { raw_bytes, ends_chunk, ending, body, .. } = self.next_step().await?;
-            let Parsed { rows, arrivals, prints, tally, rejects } = self.named(body)?;
-            debug_assert!(prints.is_empty());
+            let named = match &mut self.made_ids {
+                Some(made_ids) => made_ids.give(body)?,
+                None => body,
+            };
             chunk.raw_bytes = raw_bytes;
-            chunk.tally.merge(&tally);
-            chunk.rejects.extend(rejects);
-            chunk.arrivals.extend(arrivals);
-            if rows.num_rows() > 0 {
-                chunk.rows.push(rows);
-            }
+            chunk.push(named);
             self.ended = ending.is_some();
             chunk.ending = ending;
             if ends_chunk || self.ended {
@@ -182,25 +196,6 @@ impl Chunks {
                 None => return Err(Failure::BrokeOff("a thread that parses has ended early".to_owned())),
             }
         }
-    }
-
-    /// Gives records their ids where these are made from the lines.
-    fn named(&mut self, mut parsed: Parsed) -> Result<Parsed, Failure> {
-        let Some((seen, provider)) = &mut self.made_ids else { return Ok(parsed) };
-        let wrong = |what: &str| Failure::BrokeOff(format!("rows lack their {what}"));
-        let codes = parsed.rows.column_by_name("code").and_then(|column| column.as_string_opt::<i32>());
-        let codes = codes.ok_or_else(|| wrong("code"))?;
-        for ((arrival, print), code) in parsed.arrivals.iter_mut().zip(parsed.prints.drain(..)).zip(codes) {
-            let Some(print) = print else { continue };
-            let number = seen.number(arrival.time, print);
-            arrival.id = ClickId::from_edge(provider, &made_key(print, number), code.unwrap_or_default());
-        }
-        let ids: BinaryArray = parsed.arrivals.iter().map(|arrival| Some(arrival.id.0)).collect();
-        let mut columns = parsed.rows.columns().to_vec();
-        let at = parsed.rows.schema().index_of("click_id").map_err(|_| wrong("click_id"))?;
-        columns[at] = Arc::new(ids);
-        parsed.rows = RecordBatch::try_new(parsed.rows.schema(), columns).map_err(|e| wrong(&e.to_string()))?;
-        Ok(parsed)
     }
 }
 

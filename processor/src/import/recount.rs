@@ -15,12 +15,19 @@ use crate::settle::ids::Spans;
 use crate::settle::waiting::corrects;
 
 /// Rows of one import.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Held {
+    /// Of any source.
     pub(super) added: Added,
     pub(super) waiting: u64,
     /// Of these, lines of requests that reached the origin, by hour.
     pub(super) hours: BTreeMap<i64, u64>,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self { added: Added::of_events(), waiting: 0, hours: BTreeMap::new() }
+    }
 }
 
 /// Counts the rows of `import_id` whose times are among `spans`.
@@ -61,9 +68,8 @@ pub(super) async fn held_of(
                                 *held.hours.entry(hour).or_default() += 1;
                             }
                         }
-                        Some(Source::Edge) => held.added.edge += 1,
-                        Some(Source::Recovered) => held.added.recovered += 1,
-                        _ => {}
+                        Some(source) => held.added.add(source),
+                        None => {}
                     }
                 });
             }

@@ -78,7 +78,7 @@ async fn revert(tables: &mut Tables, id: &str, max_skew: std::time::Duration) ->
         return Err(if begun { RevertError::Unfinished(id.to_owned()) } else { RevertError::Unknown(id.to_owned()) });
     };
     let was_reverted = import.summary.state == State::Reverted;
-    let (removed, removed_waiting) = match import.summary.first.zip(import.summary.last) {
+    let (removed, removed_waiting) = match import.times() {
         Some(times) => {
             let removed = tables.settler.take_out_rows(id, times).await?;
             (removed, tables.settler.take_out_waiting(id).await?)
@@ -90,7 +90,8 @@ async fn revert(tables: &mut Tables, id: &str, max_skew: std::time::Duration) ->
     let is_done = was_reverted && removed + removed_waiting == 0;
     let again = overlapping(tables, &import, max_skew, is_done).await?;
     set_back(tables, &import, &again).await?;
-    let import = Stored { summary: import.summary.reverted(), ..import };
+    // what is posted later in the day goes on under the same id
+    let import = if import.is_posts() { import } else { Stored { summary: import.summary.reverted(), ..import } };
     mark(tables, &import, &again).await?;
     // one that somebody has brought again in between has been marked nevertheless: it is decided anew once more
     set_back(tables, &import, &again).await?;
@@ -118,7 +119,7 @@ async fn overlapping(
     max_skew: std::time::Duration,
     only_queued: bool,
 ) -> Result<Vec<Stored>, RevertError> {
-    let Some((from, to)) = gone.summary.first.zip(gone.summary.last) else { return Ok(Vec::new()) };
+    let Some((from, to)) = gone.times() else { return Ok(Vec::new()) };
     let (from, to) = (from.minus(max_skew), to.plus(max_skew));
     let near = |summary: &Summary| {
         let times: Option<(UtcMicros, UtcMicros)> = summary.first.zip(summary.last);

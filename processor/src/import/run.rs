@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ingest::edge::{Ids, ReadError};
+use ingest::edge::{Format, ReadError};
+use ingest::events;
 use schemas::link::DEFAULT_WORKSPACE;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -14,12 +15,13 @@ use super::error::{Failure, ImportError};
 use super::identity::{self, Hashed};
 use super::importer::{Progress, Shared, Tables};
 use super::land::{Lander, Resumed, contained};
+use super::opened::{Content, Opened};
 use super::options::{ImportOptions, Input};
 use super::pipeline::{Chunk, Chunks};
 use super::recount::{Held, held};
 use super::side::Origin;
 use super::stored::row_of;
-use super::summary::{State, Summary};
+use super::summary::{Added, State, Summary};
 use crate::metrics::Metrics;
 use crate::settle::guard::hours::OriginHours;
 use crate::settle::guard::open_among;
@@ -91,29 +93,32 @@ impl Run {
         }
         let set_back = tables.settler.desk.clicks.txn(&txn).or(tables.settler.arrivals.txn(&txn)).is_some();
         let (of, whole) = (hashed.bytes, hashed.reader());
-        let content = hashed.sha256;
+        let sha256 = hashed.sha256;
         let Some(opened) = self.open(name, hashed)? else {
             return Ok(self.empty(name, import_id));
         };
-        let (format, ids) = (opened.parser.format(), opened.ids);
-        let before = self.taken_in_by(&content, format.provider(), ids, tables).await;
-        if let Some(first) = before.map_err(|failure| failure.of(name))? {
-            return Err(ImportError::OtherIds { name: name.to_owned(), first, asked: self.options.id });
+        let Opened { lines, parser, content } = opened;
+        let before = self.taken_in_otherwise(&sha256, &content, tables).await;
+        if let Some(otherwise) = before.map_err(|failure| failure.of(name))? {
+            return Err(otherwise.refusal(name));
         }
-        let mut summary = Summary::new(import_id.to_owned(), name.to_owned(), format.to_string(), self.options.dry_run);
-        summary.state = State::Running;
+        let summary = self.begun(name, import_id, content.format());
+        let reading = self.reading(content.clone(), tables).await.map_err(|failure| failure.of(name))?;
         let origin = Origin {
             import_id: import_id.into(),
             name: name.to_owned(),
             workspace: self.options.workspace.clone().unwrap_or_else(|| DEFAULT_WORKSPACE.to_owned()),
-            provider: format.provider().to_owned(),
+            provider: content.provider().to_owned(),
             source: self.options.source.clone(),
-            sha256: identity::hex(&content),
+            sha256: identity::hex(&sha256),
             location: location.map(str::to_owned),
             options: self.options.to_json().map_err(|e| Failure::BrokeOff(e.to_string()).of(name))?,
         };
-        let judged = tables.settler.judges(format.provider());
-        let beside = self.beside(format.provider()).await.map_err(|failure| failure.of(name))?;
+        let judged = matches!(content, Content::Log(..)) && tables.settler.judges(content.provider());
+        let beside = match content {
+            Content::Log(..) => self.beside(content.provider()).await.map_err(|failure| failure.of(name))?,
+            Content::Events(_) => None,
+        };
         let lander = Lander {
             settler: &mut tables.settler,
             side: &mut tables.side,
@@ -130,9 +135,9 @@ impl Run {
             beside,
         };
         let run = async {
-            let workers = self.workers(format, ids, import_id).await?;
-            let made_ids = (ids == Ids::StatusOnly).then(|| format.provider());
-            let chunks = Chunks::start(opened.lines, opened.parser, workers, made_ids, self.shared.config.chunk_lines)?;
+            let made_ids = reading.makes_ids_for();
+            let workers = self.workers(reading, import_id);
+            let chunks = Chunks::start(lines, parser, workers, made_ids, self.shared.config.chunk_lines)?;
             let check = tokio::task::spawn_blocking(move || identity::check(whole));
             self.land_all(chunks, check, lander, of, progress).await
         };
@@ -159,9 +164,22 @@ impl Run {
         Ok(Some(summary))
     }
 
+    /// The summary before the first line.
+    fn begun(&self, name: &str, import_id: &str, format: &str) -> Summary {
+        let mut summary = Summary::new(import_id.to_owned(), name.to_owned(), format.to_owned(), self.options.dry_run);
+        summary.state = State::Running;
+        if self.options.events.is_some() {
+            summary.added = Added::of_events();
+        }
+        summary
+    }
+
     fn empty(&self, name: &str, import_id: &str) -> Summary {
-        let format = self.options.format.map_or_else(String::new, |format| format.to_string());
-        let mut summary = Summary::new(import_id.to_owned(), name.to_owned(), format, self.options.dry_run);
+        let format = match self.options.format {
+            _ if self.options.events.is_some() => events::FORMAT,
+            format => format.map_or("", Format::as_str),
+        };
+        let mut summary = self.begun(name, import_id, format);
         summary.state = State::Done;
         summary.seconds = self.started.elapsed().as_secs_f64();
         summary.note = Some("the file is empty".to_owned());

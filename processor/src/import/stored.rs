@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use arrow::array::{Array as _, AsArray as _, RecordBatch};
 use arrow::datatypes::TimestampMicrosecondType;
+use ingest::edge::clock::{EARLIEST, LATEST};
 use schemas::UtcMicros;
 use schemas::tables::Table;
 use serde::Serialize;
@@ -37,6 +38,18 @@ pub struct Stored {
     pub options: Option<ImportOptions>,
 }
 
+impl Stored {
+    /// Whether it is no file but what is posted in a day: then the lake alone knows its lines.
+    pub(super) fn is_posts(&self) -> bool {
+        self.sha256.is_empty()
+    }
+
+    /// Between which times its rows are; none where it has none.
+    pub(super) fn times(&self) -> Option<(UtcMicros, UtcMicros)> {
+        if self.is_posts() { Some((EARLIEST, LATEST)) } else { self.summary.first.zip(self.summary.last) }
+    }
+}
+
 /// The imports of a lake as they stand now, the oldest first; only the one named `id` if that is given.
 ///
 /// # Errors
@@ -57,7 +70,7 @@ pub(super) async fn refreshed(
     clicks: &TableHandle,
     arrivals: &TableHandle,
 ) -> Result<Vec<Stored>, LakeError> {
-    let spans: Vec<_> = imports.iter().filter_map(|import| import.summary.first.zip(import.summary.last)).collect();
+    let spans: Vec<_> = imports.iter().filter_map(Stored::times).collect();
     let ids: HashSet<&str> = imports.iter().map(|import| import.summary.id.as_str()).collect();
     let near = |min: Option<UtcMicros>, max: Option<UtcMicros>| {
         spans.iter().any(|(first, last)| min.is_none_or(|min| min <= *last) && max.is_none_or(|max| max >= *first))
@@ -65,6 +78,10 @@ pub(super) async fn refreshed(
     let mut held = held_of(clicks, arrivals, &ids, near).await?;
     let now = imports.into_iter().map(|mut import| {
         let held = held.remove(&import.summary.id).unwrap_or_default();
+        if import.is_posts() {
+            import.summary.records = held.added.total() + held.waiting;
+            import.summary.lines = import.summary.records;
+        }
         import.summary = import.summary.with_held(held.added, held.waiting);
         import.summary.mismatched = open_among(clicks, &import.provider, &held.hours);
         import

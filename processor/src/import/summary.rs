@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schemas::UtcMicros;
+use schemas::{Source, UtcMicros};
 use serde::{Deserialize, Serialize};
 
 use crate::settle::Mismatched;
@@ -43,6 +43,56 @@ pub struct Added {
     pub edge: u64,
     /// Reached the origin, but its event is missing.
     pub recovered: u64,
+    /// Events that stand for the origin's own. Only where events were imported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<u64>,
+    /// Events of another product. Only where events were imported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub import: Option<u64>,
+}
+
+impl Added {
+    /// Nothing yet, of a file of events.
+    pub fn of_events() -> Self {
+        Self { origin: Some(0), import: Some(0), ..Self::default() }
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.edge + self.recovered + self.origin.unwrap_or_default() + self.import.unwrap_or_default()
+    }
+
+    /// Counts a row that came from `source`.
+    pub(crate) fn add(&mut self, source: Source) {
+        match source {
+            Source::Edge => self.edge += 1,
+            Source::Recovered => self.recovered += 1,
+            Source::Origin => self.origin = self.origin.map(|n| n + 1),
+            Source::Import => self.import = self.import.map(|n| n + 1),
+        }
+    }
+
+    /// Nothing, of a file of the same sort.
+    fn none(&self) -> Self {
+        if self.origin.is_some() { Self::of_events() } else { Self::default() }
+    }
+
+    /// What a file of the sort of `other` can have added: a log's row that its event has corrected is the event's.
+    fn of_sort(mut self, other: &Self) -> Self {
+        self.origin = self.origin.filter(|_| other.origin.is_some());
+        self.import = self.import.filter(|_| other.import.is_some());
+        self
+    }
+
+    /// Each count after `change`.
+    fn map(self, mut change: impl FnMut(u64) -> u64) -> Self {
+        Self {
+            edge: change(self.edge),
+            recovered: change(self.recovered),
+            origin: self.origin.map(&mut change),
+            import: self.import.map(&mut change),
+        }
+    }
 }
 
 /// Lines that are no clicks, by reason.
@@ -198,19 +248,16 @@ impl Summary {
 
     /// Whether every record has met exactly one fate.
     pub fn adds_up(&self) -> bool {
-        let fates = self.added.edge
-            + self.added.recovered
-            + self.already_counted
-            + self.waiting
-            + self.ignored.total()
-            + self.rejected_total();
+        let fates =
+            self.added.total() + self.already_counted + self.waiting + self.ignored.total() + self.rejected_total();
         self.records == fates && self.lines == self.headers + self.records
     }
 
     /// Splits anew what was added, counted before or waits, by what the lake says; their sum stays.
     pub(crate) fn resplit(&mut self, added: Added, waiting: u64) {
-        let sum = self.added.edge + self.added.recovered + self.already_counted + self.waiting;
-        if let Some(counted) = sum.checked_sub(added.edge + added.recovered + waiting) {
+        let added = added.of_sort(&self.added);
+        let sum = self.added.total() + self.already_counted + self.waiting;
+        if let Some(counted) = sum.checked_sub(added.total() + waiting) {
             self.added = added;
             self.waiting = waiting;
             self.already_counted = counted;
@@ -228,7 +275,7 @@ impl Summary {
             rest -= taken;
             taken
         };
-        self.added = Added { edge: take(added.edge), recovered: take(added.recovered) };
+        self.added = added.of_sort(&self.added).map(&mut take);
         self.waiting = take(waiting);
         self.already_counted = rest;
         self
@@ -252,7 +299,7 @@ impl Summary {
         let settled = self.settled();
         self.waiting = waiting.min(settled);
         self.already_counted = settled - self.waiting;
-        self.added = Added::default();
+        self.added = self.added.none();
         self.mismatched = Vec::new();
         self
     }
@@ -267,7 +314,7 @@ mod tests {
         summary.lines = 22;
         summary.headers = 2;
         summary.records = 20;
-        summary.added = Added { edge: 5, recovered: 1 };
+        summary.added = Added { edge: 5, recovered: 1, ..Added::default() };
         summary.already_counted = 6;
         summary.waiting = 3;
         summary.ignored.method = 3;
@@ -307,20 +354,30 @@ mod tests {
     }
 
     #[test]
+    fn a_log_says_nothing_of_events_and_events_say_it_even_when_none_came() {
+        let json = serde_json::to_value(sample()).unwrap();
+        assert_eq!(json["added"], serde_json::json!({"edge": 5, "recovered": 1}));
+        let mut events = Summary { added: Added::of_events(), ..sample() };
+        events.added.add(Source::Import);
+        let json = serde_json::to_value(events.repeated(0)).unwrap();
+        assert_eq!(json["added"], serde_json::json!({"edge": 0, "recovered": 0, "origin": 0, "import": 0}));
+    }
+
+    #[test]
     fn a_repeat_adds_nothing_and_still_adds_up() {
         assert!(sample().adds_up());
         let again = sample().repeated(1);
         assert!(again.adds_up());
         assert_eq!((again.added, again.already_counted, again.waiting), (Added::default(), 14, 1));
         assert!(sample().repeated(99).adds_up());
-        let now = sample().with_held(Added { edge: 6, recovered: 2 }, 1);
+        let now = sample().with_held(Added { edge: 6, recovered: 2, ..Added::default() }, 1);
         assert!(now.adds_up() && now.already_counted == 6, "{now:?}");
-        assert!(sample().with_held(Added { edge: 99, recovered: 2 }, 1).adds_up());
+        assert!(sample().with_held(Added { edge: 99, recovered: 2, ..Added::default() }, 1).adds_up());
         let reverted = sample().reverted();
         assert!(reverted.adds_up() && reverted.ignored.reverted == 15, "{reverted:?}");
         assert_eq!(reverted.clone().with_held(Added::default(), 3), reverted);
         let mut settled = sample();
-        settled.resplit(Added { edge: 7, recovered: 2 }, 0);
+        settled.resplit(Added { edge: 7, recovered: 2, ..Added::default() }, 0);
         assert!(settled.adds_up());
         assert_eq!((settled.added.edge, settled.already_counted), (7, 6));
     }

@@ -1,6 +1,7 @@
 //! Imports into tables in memory: repeated, resumed, beside a settler and another import, broken, refused.
 
 mod contents;
+mod events;
 mod guard;
 mod revert;
 mod union;
@@ -42,6 +43,15 @@ fn bench() -> Bench {
 
 fn bench_with(journals: Journals, config: ImportConfig) -> Bench {
     let store = FaultStore::new(Arc::new(InMemory::new()));
+    bench_of(store, Arc::new(journals), config)
+}
+
+/// Another process on the same lake.
+fn bench_on(other: &Bench, config: ImportConfig) -> Bench {
+    bench_of(other.store.clone(), Arc::clone(&other.journals), config)
+}
+
+fn bench_of(store: FaultStore, journals: Arc<Journals>, config: ImportConfig) -> Bench {
     let url = Url::parse("memory:///lake").unwrap();
     let lake = Lake::with_store(Arc::new(store.clone()), url, LakeOptions::default()).unwrap();
     let directory = Directory::default().with("w", "go.example.com", "k", &[(0, Analytics::Billed)]).with(
@@ -50,7 +60,6 @@ fn bench_with(journals: Journals, config: ImportConfig) -> Bench {
         "off",
         &[(0, Analytics::Off)],
     );
-    let journals = Arc::new(journals);
     let importer = Importer::new(
         lake.clone(),
         Arc::new(directory),
@@ -145,7 +154,7 @@ async fn without_a_journal_all_that_is_old_enough_settles_at_once() {
     ]
     .concat();
     let summary = bench.import(&log).await;
-    assert_eq!(summary.added, Added { edge: 2, recovered: 1 });
+    assert_eq!(summary.added, Added { edge: 2, recovered: 1, ..Added::default() });
     assert_eq!((summary.already_counted, summary.waiting), (1, 0));
     assert_eq!((summary.lines, summary.headers, summary.records), (10, 1, 9));
     let ignored = IgnoredLines { not_redirect: 1, method: 1, analytics_off: 1, ..IgnoredLines::default() };
@@ -207,7 +216,7 @@ async fn by_status_the_origins_lines_count_only_where_it_never_counted() {
 
     let never = bench_with(Journals::default(), config.clone());
     let summary = never.import_with(&log, options.clone()).await.unwrap();
-    assert_eq!(summary.added, Added { edge: 1, recovered: 2 });
+    assert_eq!(summary.added, Added { edge: 1, recovered: 2, ..Added::default() });
     assert_eq!(never.import_with(&log, options.clone()).await.unwrap().added, Added::default());
     let overlapping = format!("{}{log}", line(9, 2_000, "HIT", "k"));
     let summary = never.import_with(&overlapping, options.clone()).await.unwrap();
@@ -218,7 +227,7 @@ async fn by_status_the_origins_lines_count_only_where_it_never_counted() {
     for options in [options, ImportOptions::default()] {
         let counted = bench_with(Journals::open(now.minus(Duration::from_secs(9_000)), now), config.clone());
         let summary = counted.import_with(&log, options).await.unwrap();
-        assert_eq!((summary.added, summary.already_counted), (Added { edge: 1, recovered: 0 }, 2));
+        assert_eq!((summary.added, summary.already_counted), (Added { edge: 1, recovered: 0, ..Added::default() }, 2));
     }
 }
 
@@ -241,7 +250,7 @@ async fn a_parents_word_tells_a_miss_that_it_answered_from_one_that_reached_the_
     let others = [fastly("b", "MISS", false), fastly("b", "MISS", true), fastly("c", "MISS", true)].concat();
     let log = [shield.as_str(), &others, &viewer].concat();
     let summary = counted.import_with(&log, options.clone()).await.unwrap();
-    assert_eq!((summary.added, summary.already_counted), (Added { edge: 1, recovered: 0 }, 2));
+    assert_eq!((summary.added, summary.already_counted), (Added { edge: 1, recovered: 0, ..Added::default() }, 2));
     assert_eq!(summary.ignored.not_viewer, 2);
 
     // The same line is the same click, whether or not its parent's stands beside it.
@@ -301,8 +310,11 @@ async fn an_import_is_shown_as_it_stands_now_and_told_of_where_numbers_were_fina
     let all = stored(&bench.lake, None).await.unwrap();
     assert_eq!(all.iter().map(|import| &import.summary.id).collect::<Vec<_>>(), [&fresh.id, &old.id]);
     assert!(all.iter().all(|import| import.summary.adds_up() && import.summary.waiting == 0));
-    assert_eq!(all[0].summary.added, Added { edge: 2, recovered: 1 });
-    assert_eq!((all[1].summary.added, all[1].summary.already_counted), (Added { edge: 1, recovered: 1 }, 1));
+    assert_eq!(all[0].summary.added, Added { edge: 2, recovered: 1, ..Added::default() });
+    assert_eq!(
+        (all[1].summary.added, all[1].summary.already_counted),
+        (Added { edge: 1, recovered: 1, ..Added::default() }, 1)
+    );
     assert_eq!((all[0].provider.as_str(), all[0].location.as_ref()), ("nginx", None));
     assert!(stored(&bench.lake, Some("none")).await.unwrap().is_empty());
 }
@@ -543,5 +555,8 @@ async fn what_brought_nothing_in_one_way_may_come_in_the_other() {
     let summary = bench.import(&log).await;
     assert_eq!(summary.rejected["no_request_id"], 2);
     let by_status = ImportOptions { id: IdMode::StatusOnly, ..ImportOptions::default() };
-    assert_eq!(bench.import_with(&log, by_status).await.unwrap().added, Added { edge: 1, recovered: 1 });
+    assert_eq!(
+        bench.import_with(&log, by_status).await.unwrap().added,
+        Added { edge: 1, recovered: 1, ..Added::default() }
+    );
 }

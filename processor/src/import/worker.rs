@@ -6,15 +6,15 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use ingest::edge::block::RawLine;
-
-use ingest::edge::{Arena, EdgeClass, EdgeRequest, Ids, Ignored, Job, Line, Reject, fingerprint};
+use ingest::edge::{Arena, EdgeClass, EdgeRequest, Ignored, Job, Line, Reject};
 use ingest::ports::VisitorKeys;
 use schemas::visitor::VisitorKey;
 use schemas::{ClickBuilder, ClickId, UtcMicros};
 
 use super::error::Failure;
-use super::judge::{Asked, OwnEvents, Word, judge};
+use super::judge::Word;
 use super::links::{Links, Slot};
+use super::reading::{Name, Reading};
 use super::tally::{KEPT_BYTES, RejectedLine, Tally};
 use crate::enrich::{EdgeLine, Enricher};
 use crate::settle::Arrival;
@@ -22,9 +22,7 @@ use crate::settle::Arrival;
 /// What holds for every line of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
-    pub(super) ids: Ids,
-    pub(super) provider: &'static str,
-    pub(super) events: OwnEvents,
+    pub(super) reading: Reading,
     pub(super) import_id: Arc<str>,
     pub(super) ingest_time: UtcMicros,
     /// A line from later than this can't be right.
@@ -40,11 +38,13 @@ pub(super) struct Parsed {
     pub(super) rows: RecordBatch,
     /// The same records, in the same order.
     pub(super) arrivals: Vec<Arrival>,
-    /// With ids that aren't trusted: the fingerprint of each record without one, from which its id is made once the
+    /// Of records whose ids are made from lines: which of the records, and its fingerprint. Its id is made once the
     /// file's earlier lines are known.
-    pub(super) prints: Vec<Option<u128>>,
+    pub(super) prints: Vec<(usize, u128)>,
     pub(super) tally: Tally,
     pub(super) rejects: Vec<RejectedLine>,
+    /// Of events, lines that are no clicks, by number.
+    pub(super) ignored: Vec<(u64, &'static str)>,
 }
 
 /// A thread that parses.
@@ -67,9 +67,11 @@ impl Worker {
     pub(super) async fn work(&mut self, job: &Job, arena: &Arena) -> Result<Parsed, Failure> {
         let block = job.block();
         let mut tally = Tally { lines: block.line_count(), ..Tally::default() };
-        let mut rejects = Vec::new();
+        let (mut rejects, mut ignored) = (Vec::new(), Vec::new());
         let mut requests: Vec<EdgeRequest<'_>> = Vec::new();
         let mut parents = HashSet::new();
+        let mut numbers = Vec::new();
+        let tells = self.rules.reading.tells_ignored();
         let mut reject = |raw: RawLine<'_>, why: Reject, tally: &mut Tally| {
             tally.reject(why.reason);
             let bytes = Bytes::copy_from_slice(&raw.bytes[..raw.bytes.len().min(KEPT_BYTES)]);
@@ -83,25 +85,36 @@ impl Worker {
             tally.records += 1;
             match line {
                 Line::Header => {}
-                Line::Ignored(why) => tally.ignore(why),
                 Line::ParentHit { key } => {
                     tally.ignore(Ignored::NotViewer);
                     parents.insert(key);
+                }
+                Line::Ignored(why) => {
+                    tally.ignore(why);
+                    if tells {
+                        ignored.push((raw.number, why.as_str()));
+                    }
                 }
                 Line::Reject(why) => reject(raw, why, &mut tally),
                 Line::Request(request) if request.time > self.rules.latest => {
                     reject(raw, Reject::BAD_TIMESTAMP, &mut tally);
                 }
-                Line::Request(request) => match self.rules.ids.key(&request) {
-                    Ok(_) => requests.push(request),
+                Line::Request(request) => match self.rules.reading.accept(&request) {
+                    Ok(()) => {
+                        requests.push(request);
+                        numbers.push(raw.number);
+                    }
                     Err(why) => reject(raw, why, &mut tally),
                 },
             }
         });
         let slots = self.prepare(&requests).await?;
-        let (arrivals, prints) = self.judge(&requests, &slots, &parents, &mut tally);
+        let (arrivals, prints, unknown) = self.judge(&requests, &slots, &parents, &mut tally);
+        if tells {
+            ignored.extend(unknown.into_iter().map(|(at, why)| (numbers[at], why)));
+        }
         let rows = self.rows.finish().map_err(|e| Failure::BrokeOff(format!("rows don't fit their table: {e}")))?;
-        Ok(Parsed { rows, arrivals, prints, tally, rejects })
+        Ok(Parsed { rows, arrivals, prints, tally, rejects, ignored })
     }
 
     /// Looks up the links and day keys that the requests need. Returns where each request's link is.
@@ -122,31 +135,32 @@ impl Worker {
         Ok(slots)
     }
 
-    /// `parents`: keys of requests that a cache behind the edge answered, as a line of its own in this block says. Those
-    /// of other blocks aren't known: such a request is taken as its own line has it.
+    /// Makes rows of requests. Of those that are no clicks, says which and why. `parents`: keys of requests that a cache
+    /// behind the edge answered, as a line of its own in this block says. Those of other blocks aren't known: such a
+    /// request is taken as its own line has it.
     fn judge(
         &mut self,
         requests: &[EdgeRequest<'_>],
         slots: &[Slot],
         parents: &HashSet<&[u8]>,
         tally: &mut Tally,
-    ) -> (Vec<Arrival>, Vec<Option<u128>>) {
+    ) -> Judged {
         let (mut arrivals, mut prints) = (Vec::with_capacity(requests.len()), Vec::new());
+        let mut no_clicks = Vec::new();
         let rules = Arc::clone(&self.rules);
         let mut day_key = (i32::MIN, None);
-        for (request, slot) in requests.iter().zip(slots) {
+        for (at, (request, slot)) in requests.iter().zip(slots).enumerate() {
             tally.at(request.time);
             let Some(link) = self.links.at(*slot) else {
                 tally.ignored.unknown_code += 1;
+                no_clicks.push((at, "unknown_code"));
                 continue;
             };
-            let analytics = link.analytics(request.time);
             let class = match request.line_key {
                 Some(key) if parents.contains(key) => EdgeClass::Edge,
                 _ => request.class,
             };
-            let asked = Asked { is_link: link.is_link(), analytics, time: request.time };
-            let kind = match judge(rules.ids, class, asked, &rules.events) {
+            let kind = match rules.reading.judge(&EdgeRequest { class, ..*request }, link) {
                 Word::Record(kind) => kind,
                 Word::Counted => {
                     tally.counted += 1;
@@ -154,16 +168,19 @@ impl Worker {
                 }
                 Word::Off => {
                     tally.ignored.analytics_off += 1;
+                    no_clicks.push((at, "analytics_off"));
                     continue;
                 }
             };
-            // An id names its request wherever it comes again, also where the origin doesn't have it.
-            let click_id = request.line_key.map(|key| ClickId::from_edge(rules.provider, key, request.code));
-            if rules.ids == Ids::StatusOnly {
-                // of the line as it is: another file may have it without its parent's
-                prints.push(click_id.is_none().then(|| fingerprint(request)));
-            }
-            let click_id = click_id.unwrap_or(ClickId([0; 16]));
+            let host = if request.host.is_empty() { &rules.default_domain } else { request.host };
+            let click_id = match rules.reading.name(request, link.domain().unwrap_or(host)) {
+                Name::Id(id) => id,
+                Name::Print(print) => {
+                    // of the line as it is: another file may have it without its parent's
+                    prints.push((arrivals.len(), print));
+                    ClickId([0; 16])
+                }
+            };
             let day = request.time.day();
             if day_key.0 != day {
                 day_key = (day, self.day_keys.get(&day));
@@ -175,11 +192,13 @@ impl Worker {
                 ingest_time: rules.ingest_time,
                 visitor_key: day_key.1,
             };
-            let host = if request.host.is_empty() { &rules.default_domain } else { request.host };
             let of_domain = EdgeRequest { host, ..*request };
             self.rows.push(&self.enricher.edge_click(&of_domain, line, link.at(request.time)));
             arrivals.push(Arrival { id: click_id, time: request.time, kind });
         }
-        (arrivals, prints)
+        (arrivals, prints, no_clicks)
     }
 }
+
+/// Records, fingerprints of those without an id, and which requests are no clicks.
+type Judged = (Vec<Arrival>, Vec<(usize, u128)>, Vec<(usize, &'static str)>);

@@ -23,9 +23,10 @@ use schemas::{Class, ClickId, Source, UtcMicros};
 use super::error::SettleError;
 use super::ids::{IdIndex, IdSet, Spans};
 use super::restate::{Ledger, Restatements};
+use super::thin::{Apart, apart};
 use super::union::{Arrival, Decision, Fate, union};
 use super::waits::Waits;
-use crate::lake::{Change, CommitError, LakeError, NewFile, TableHandle};
+use crate::lake::{Change, CommitError, LakeError, NewFile, Span, TableHandle};
 use crate::metrics::Metrics;
 
 /// The application transaction that fences settlers.
@@ -71,6 +72,10 @@ pub(crate) struct Desk {
     index: IdIndex,
     waits: Waits,
     restatements: Restatements,
+    /// How long after its end a day may still change; none: for ever.
+    settle: Option<Duration>,
+    /// Days (since the epoch) before this one are final, as far as the last look showed.
+    final_before: i64,
 }
 
 impl Desk {
@@ -82,7 +87,20 @@ impl Desk {
         id_bytes: usize,
     ) -> Self {
         let restatements = Restatements::new(clicks.lake().clone());
-        Self { clicks, registry, index: IdIndex::new(max_skew, id_bytes), waits, restatements }
+        Self {
+            clicks,
+            registry,
+            index: IdIndex::new(max_skew, id_bytes),
+            waits,
+            restatements,
+            settle: None,
+            final_before: i64::MIN,
+        }
+    }
+
+    /// With days that are final so long after their end; else none ever is.
+    pub(crate) fn with_settle(self, settle: Duration) -> Self {
+        Self { settle: Some(settle), ..self }
     }
 
     /// How long records wait.
@@ -94,6 +112,9 @@ impl Desk {
     /// lake between the two, counted in `complete_through` and missing in the snapshot.
     pub(crate) async fn look(&mut self, now: UtcMicros) -> Result<UtcMicros, SettleError> {
         let complete_through = self.registry.publish(&[], now).await?;
+        if let Some(settle) = self.settle {
+            self.final_before = i64::from(complete_through.min(now).minus(settle).day());
+        }
         self.clicks.refresh().await?;
         Ok(complete_through)
     }
@@ -143,7 +164,10 @@ impl Desk {
     ) -> Result<Landing, SettleError> {
         if draft.fates != decision.fates {
             let adds = chosen(Table::Clicks, rows, &decision.fates, Fate::Add)?;
-            let files = self.clicks.write_spanning(&adds, crate::lake::Span::Hour).await?;
+            let Apart { hours, days } =
+                apart(adds, self.final_before).map_err(|source| SettleError::Rows { table: Table::Clicks, source })?;
+            let mut files = self.clicks.write_spanning(&hours, Span::Hour).await?;
+            files.extend(self.clicks.write_spanning(&days, Span::Day).await?);
             *draft = Draft { fates: decision.fates.clone(), files };
         }
         let mut change = Change { add: draft.files.clone(), ..Change::default() };

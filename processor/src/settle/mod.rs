@@ -13,7 +13,7 @@
 //! * [`ids`]: which ids the lake holds around some instants
 //! * [`restate`]: what must be said of commits that change final numbers
 //! * `take_out`: an import's rows out of the tables again
-//! * [`settler`]: the task, with `desk` (look, decide, land), `arrivals`, `upkeep` and `merge`
+//! * [`settler`]: the task, with `desk` (look, decide, land), `thin`, `arrivals`, `upkeep` and `merge`
 //!
 //! Invariants
 //! * No id comes into `clicks` twice: every commit that adds or removes rows here is decided on a snapshot, and lands
@@ -39,6 +39,7 @@ mod sim;
 pub(crate) mod take_out;
 #[cfg(test)]
 mod tests;
+mod thin;
 pub mod union;
 mod upkeep;
 pub(crate) mod waiting;

@@ -106,7 +106,8 @@ impl Settler {
         let clicks = lake.table(Table::Clicks).await?;
         let arrivals = lake.table(Table::Arrivals).await?;
         let upkeep = Upkeep::new(lake, &config).await?;
-        let desk = Desk::new(clicks, registry, config.waits, config.max_skew, config.id_bytes);
+        let desk =
+            Desk::new(clicks, registry, config.waits, config.max_skew, config.id_bytes).with_settle(config.settle);
         let guard = Guard::new(lake.clone(), config.guarded.clone());
         let (looked, metrics, stop) = (HashMap::new(), Metrics::default(), CancellationToken::new());
         Ok(Self { config, desk, arrivals, looked, guard, upkeep, metrics, stop })

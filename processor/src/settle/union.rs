@@ -71,6 +71,9 @@ pub fn union(arrivals: &[Arrival], known: &IdSet, waits: &Waits, complete_throug
             }
             let there = known.contains(&arrival.id) || !added.insert(arrival.id);
             *fate = if there { Fate::Counted } else { Fate::Add };
+            if !arrival.kind.is_of_journals() {
+                continue;
+            }
             let hour = decision.settled.entry(arrival.time.hour()).or_insert(arrival.time);
             *hour = (*hour).max(arrival.time);
         }
@@ -151,9 +154,20 @@ mod tests {
         assert_eq!(hours, [(98, 7_100), (99, 66)]);
     }
 
+    #[test]
+    fn an_event_made_elsewhere_is_added_at_once_and_makes_no_other_late() {
+        let made = Kind::Elsewhere(Source::Import);
+        let decision = decide(&[arrival(1, 0, made), arrival(2, -50, made), arrival(1, 3, made)], &[]);
+        assert_eq!(decision.fates, [Fate::Add, Fate::Add, Fate::Counted]);
+        assert!(decision.settled.is_empty());
+        let line = decide(&[arrival(1, 1_000, Kind::Origin), arrival(1, 1_000, Kind::Elsewhere(Source::Origin))], &[]);
+        assert_eq!(line.fates, [Fate::Counted, Fate::Add], "and it comes before its line");
+    }
+
     fn any_arrival() -> impl Strategy<Value = Arrival> {
-        (0u128..12, 0i64..1_000, 0u8..3).prop_map(|(id, ago, kind)| {
-            arrival(id, ago, [Kind::Edge, Kind::Origin, Kind::Event(Source::Origin)][usize::from(kind)])
+        (0u128..12, 0i64..1_000, 0u8..4).prop_map(|(id, ago, kind)| {
+            let elsewhere = Kind::Elsewhere(Source::Origin);
+            arrival(id, ago, [Kind::Edge, Kind::Origin, Kind::Event(Source::Origin), elsewhere][usize::from(kind)])
         })
     }
 

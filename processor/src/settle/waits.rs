@@ -7,8 +7,10 @@ use schemas::{Source, UtcMicros};
 /// What sort of record waits in `arrivals`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// An event itself: late, or made elsewhere.
+    /// An event itself, under an id that a journal may bring too.
     Event(Source),
+    /// An event made elsewhere, under an id that no journal can bring.
+    Elsewhere(Source),
     /// A log line that says the edge answered.
     Edge,
     /// A log line of a request that reached the origin: its event should be in the lake, or come.
@@ -21,23 +23,30 @@ impl Kind {
         match source {
             Source::Edge => Self::Edge,
             Source::Recovered => Self::Origin,
-            Source::Origin | Source::Import => Self::Event(source),
+            Source::Origin => Self::Event(source),
+            Source::Import => Self::Elsewhere(source),
         }
     }
 
     /// The source of the row that such a record becomes.
     pub fn source(self) -> Source {
         match self {
-            Self::Event(source) => source,
+            Self::Event(source) | Self::Elsewhere(source) => source,
             Self::Edge => Source::Edge,
             Self::Origin => Source::Recovered,
         }
     }
 
+    /// Whether settling a record of this kind makes journals' events before it late: only where one of them could have
+    /// been its own event.
+    pub(crate) fn is_of_journals(self) -> bool {
+        !matches!(self, Self::Elsewhere(_))
+    }
+
     /// Among records of one id the least makes the row: who was there first-hand knows best.
     pub(crate) fn rank(self) -> u8 {
         match self {
-            Self::Event(_) => 0,
+            Self::Event(_) | Self::Elsewhere(_) => 0,
             Self::Edge => 1,
             Self::Origin => 2,
         }
@@ -68,13 +77,14 @@ impl Default for Waits {
 impl Waits {
     /// How far `complete_through` must have passed a record of this kind.
     ///
-    /// Two records of one id are at most `skew + repeat` apart, so nothing waits less; an origin-class line
-    /// waits at least that long too, however small `recover_after` is set.
+    /// Two records of one id are at most `skew + repeat` apart, so nothing that a journal may bring waits less; an
+    /// origin-class line waits at least that long too, however small `recover_after` is set.
     pub fn of(&self, kind: Kind) -> Duration {
         let apart = self.skew + self.repeat;
         match kind {
             Kind::Event(_) | Kind::Edge => apart,
             Kind::Origin => apart.max(self.recover_after),
+            Kind::Elsewhere(_) => Duration::ZERO,
         }
     }
 
@@ -82,7 +92,7 @@ impl Waits {
     /// journals in good standing go. `complete_through` must have been read *before* the snapshot that the
     /// record is compared with: read afterwards, it could cover events that the snapshot lacks.
     pub fn ready(&self, complete_through: UtcMicros, kind: Kind, time: UtcMicros) -> bool {
-        complete_through > time.plus(self.of(kind))
+        !kind.is_of_journals() || complete_through > time.plus(self.of(kind))
     }
 }
 
@@ -113,6 +123,12 @@ mod tests {
         let waits = Waits { recover_after: Duration::from_secs(1), ..Waits::default() };
         assert_eq!(first_ready(&waits, Kind::Origin), 66);
         assert_eq!(first_ready(&waits, Kind::Edge), 66);
+    }
+
+    #[test]
+    fn what_no_journal_can_bring_waits_for_nothing() {
+        let kind = Kind::Elsewhere(Source::Origin);
+        assert!(Waits::default().ready(UtcMicros(0), kind, T), "not even for its own time");
     }
 
     #[test]

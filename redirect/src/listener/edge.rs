@@ -9,7 +9,7 @@
 //! rule. Another rule would count the clicks of old logs again.
 
 use http::{HeaderMap, HeaderName};
-use ingest::edge::{IdMode, well_formed_key};
+use ingest::edge::{IdForm, IdMode, well_formed_key};
 use schemas::{Analytics, ClickId};
 
 /// Why the section `edge` can't be as configured.
@@ -67,8 +67,13 @@ const PROVIDERS: &[Provider] = &[
     Provider { name: "alb", request_id: "x-amzn-trace-id", country: "", trusted: true },
 ];
 
+/// The names that providers have in configuration, and in front of the ids in click ids.
+pub fn providers() -> impl Iterator<Item = &'static str> {
+    PROVIDERS.iter().map(|provider| provider.name)
+}
+
 fn names() -> String {
-    PROVIDERS.iter().map(|provider| provider.name).collect::<Vec<_>>().join(", ")
+    providers().collect::<Vec<_>>().join(", ")
 }
 
 /// The edge, as configured and resolved.
@@ -85,17 +90,7 @@ enum Ids {
     /// The edge's ids don't meet those of its logs.
     StatusOnly,
     /// A trusted peer's header names the request.
-    Trusted { provider: &'static str, header: HeaderName, form: Form },
-}
-
-/// Which part of a header is the line key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Whole,
-    /// Cloudflare appends `-` and the data centre.
-    UpToHyphen,
-    /// An ALB's `Root=…;Self=…`: `Self` if there, else `Root`.
-    Trace,
+    Trusted { provider: &'static str, header: HeaderName, form: IdForm },
 }
 
 /// The identity given to one request.
@@ -137,11 +132,7 @@ impl Edge {
         }
         let header = own_id.or_else(|| default_header(known.request_id));
         let header = header.ok_or(EdgeError::NoId { provider: known.name })?;
-        let form = match header.as_str() {
-            "cf-ray" => Form::UpToHyphen,
-            "x-amzn-trace-id" => Form::Trace,
-            _ => Form::Whole,
-        };
+        let form = IdForm::of_header(header.as_str());
         Ok(Self { ids: Ids::Trusted { provider: known.name, header, form }, country })
     }
 
@@ -187,22 +178,14 @@ fn default_header(name: &'static str) -> Option<HeaderName> {
 }
 
 /// The line key of a request; `None` unless the header is there once and well-formed.
-fn line_key<'a>(headers: &'a HeaderMap, header: &HeaderName, form: Form) -> Option<&'a [u8]> {
+fn line_key<'a>(headers: &'a HeaderMap, header: &HeaderName, form: IdForm) -> Option<&'a [u8]> {
     let mut values = headers.get_all(header).iter();
     let value = values.next()?.as_bytes().trim_ascii();
     if values.next().is_some() {
         return None;
     }
-    let key = match form {
-        Form::Whole => value,
-        Form::UpToHyphen => value.split(|&byte| byte == b'-').next()?,
-        Form::Trace => trace_part(value, b"Self=").or_else(|| trace_part(value, b"Root="))?,
-    };
+    let key = form.part(value)?;
     well_formed_key(key).then_some(key)
-}
-
-fn trace_part<'a>(value: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    value.split(|&byte| byte == b';').find_map(|part| part.trim_ascii().strip_prefix(name))
 }
 
 #[cfg(test)]

@@ -7,13 +7,12 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 
-use super::Manage;
 use super::problem::Problem;
+use super::{Manage, body};
 use crate::links::FieldError;
 
 /// The fields of a JSON object. Each is taken once; [`Fields::finish`] then says what was wrong, also of fields that
@@ -135,20 +134,7 @@ impl FromRequest<Manage> for Fields {
 
     async fn from_request(request: Request, manage: &Manage) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        let limit = manage.config.max_body;
-        let reading = Limited::new(body, limit).collect();
-        let body = match tokio::time::timeout(manage.config.body_deadline, reading).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                let detail = format!("the body has more than {limit} bytes");
-                return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Body too large", detail));
-            }
-            Ok(Err(error)) => return Err(bad_json(format!("the body broke off: {error}"))),
-            Err(_) => {
-                let detail = "the body took too long to come";
-                return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "body-too-slow", "Body too slow", detail));
-            }
-        };
+        let body = body::read(body, manage.config.max_body, manage.config.body_deadline).await?;
         if body.is_empty() {
             return Ok(Self::default());
         }

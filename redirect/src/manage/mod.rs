@@ -1,7 +1,8 @@
-//! The management API (interface §3): links and edge logs over HTTP, for whoever holds a token.
+//! The management API (interface §3): links, edge logs and events over HTTP, for whoever holds a token.
 //!
 //! ```text
-//! request ──► auth (token → caller) ──► route ──► input (body, parameters) ──► links ──► LinkStore
+//! request ──► auth (token → caller) ──► route ──► input (body, parameters) ──► links  ──► LinkStore
+//!                    │                   │                 │              └──► events ──► pipeline
 //!                    └───────────────────┴─────────────────┴────────────────────┴──► Problem (RFC 9457)
 //! ```
 //!
@@ -14,8 +15,11 @@
 //! Failure: when the link store fails, 503 with `Retry-After`; why is in the log, not in the answer.
 
 mod auth;
+mod body;
+mod events;
 mod input;
 mod links;
+mod places;
 mod problem;
 mod staged;
 mod uploads;
@@ -27,11 +31,19 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use http::StatusCode;
+use ingest::ports::EventIntake;
 use ingest::queue::UploadStore;
 
+pub use events::naming_of;
 pub use problem::Problem;
 
 use crate::links::LinkStore;
+use places::Places;
+
+/// Bodies of events that are worked on at once.
+const EVENT_BODIES: usize = 16;
+/// As many of them may be of one workspace.
+const EVENT_BODIES_EACH: usize = 4;
 
 /// Bounds of the management API.
 #[derive(Clone, Debug)]
@@ -44,11 +56,25 @@ pub struct ManageConfig {
     pub max_upload: u64,
     /// Uploads of one workspace at once.
     pub max_uploads: usize,
+    /// The largest body of events, in bytes as they are sent.
+    pub max_events: usize,
+    /// How long a body of events may take to come.
+    pub events_deadline: Duration,
+    /// The edge that events came through if they don't say (`[edge] provider`).
+    pub edge_provider: String,
 }
 
 impl Default for ManageConfig {
     fn default() -> Self {
-        Self { max_body: 64 * 1024, body_deadline: Duration::from_secs(10), max_upload: 1 << 30, max_uploads: 4 }
+        Self {
+            max_body: 64 * 1024,
+            body_deadline: Duration::from_secs(10),
+            max_upload: 1 << 30,
+            max_uploads: 4,
+            max_events: 10 << 20,
+            events_deadline: Duration::from_secs(60),
+            edge_provider: "none".to_owned(),
+        }
     }
 }
 
@@ -57,6 +83,8 @@ impl Default for ManageConfig {
 struct Manage {
     store: LinkStore,
     uploads: Uploads,
+    events: Arc<dyn EventIntake>,
+    places: Places,
     config: ManageConfig,
 }
 
@@ -67,11 +95,19 @@ struct Uploads {
     places: Arc<staged::Places>,
 }
 
-/// The management API over `store`, which also says what the domains are; `uploads` keeps what is uploaded.
-pub fn router(store: LinkStore, uploads: Arc<dyn UploadStore>, config: ManageConfig) -> Router {
+/// The management API over `store`, which also says what the domains are; `uploads` keeps what is uploaded, and `events`
+/// takes in what is posted.
+pub fn router(
+    store: LinkStore,
+    uploads: Arc<dyn UploadStore>,
+    events: Arc<dyn EventIntake>,
+    config: ManageConfig,
+) -> Router {
     let uploads = Uploads { store: uploads, places: staged::Places::new(config.max_uploads) };
-    let manage = Manage { store: store.clone(), uploads, config };
+    let places = Places::new(EVENT_BODIES, EVENT_BODIES_EACH);
+    let manage = Manage { store: store.clone(), uploads, events, places, config };
     Router::new()
+        .route("/v1/events", post(events::post))
         .route("/v1/links", get(links::list).post(links::create))
         .route("/v1/links/{code}", get(links::get).patch(links::patch).delete(links::delete))
         .route("/v1/links/{code}/disable", post(links::disable))

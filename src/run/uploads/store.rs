@@ -30,6 +30,7 @@ impl Uploads {
 /// What an import of a queued log is told.
 pub(crate) fn options(terms: &Terms) -> ImportOptions {
     ImportOptions {
+        events: None,
         format: terms.format,
         id: terms.id,
         source: terms.source.clone(),

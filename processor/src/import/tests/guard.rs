@@ -76,7 +76,11 @@ async fn an_edge_that_sends_no_id_has_no_miss_counted_twice() {
         let dry = ImportOptions { dry_run: true, ..ImportOptions::default() };
         assert_eq!(bench.import_with(&log, dry).await.unwrap().added.recovered, 0);
         let summary = bench.import(&log).await;
-        assert_eq!((summary.added, summary.waiting), (Added { edge: 50, recovered: 0 }, 300), "{word:?}");
+        assert_eq!(
+            (summary.added, summary.waiting),
+            (Added { edge: 50, recovered: 0, ..Added::default() }, 300),
+            "{word:?}"
+        );
         assert_eq!(summary.mismatched, open(hour, 300));
         assert_eq!(mismatched(&bench.lake).await.unwrap(), open(hour, 300));
         assert_eq!(stored(&bench.lake, None).await.unwrap()[0].summary.mismatched, open(hour, 300));

@@ -162,7 +162,12 @@ async fn whatever_is_taken_back(
     bench.journals.set(UtcMicros(0), now.plus(Duration::from_secs(5_000)));
     let mut settler =
         Settler::new(&bench.lake, Arc::clone(&bench.journals) as _, SettleConfig::default()).await.unwrap();
-    settler.pass_at(now.plus(Duration::from_secs(5_000))).await.unwrap();
+    let late = now.plus(Duration::from_secs(5_000));
+    // a fault that no revert has come upon hits the settler, which tries again
+    if settler.pass_at(late).await.is_err() {
+        prop_assert!(bench.store.is_spent());
+        settler.pass_at(late).await.unwrap();
+    }
     let mut left = BTreeSet::new();
     for lines in files {
         let text: String = lines.iter().map(|line| line.text(now)).collect();

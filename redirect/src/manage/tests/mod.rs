@@ -1,12 +1,15 @@
 //! The API called as over HTTP, without a socket.
 
 mod allowed;
+mod events;
 mod uploads;
 mod wrong;
 
+use async_trait::async_trait;
 use axum::body::Body;
 use http::{Request, Response, header};
 use http_body_util::BodyExt;
+use ingest::ports::{EventPost, EventsTaken, IntakeError, PortError};
 use schemas::{Scope, UtcMicros};
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -15,6 +18,26 @@ use super::*;
 use crate::links::testing;
 
 const DESTINATION: &str = "https://example.com/page";
+
+/// Takes in all that is posted but what says what is wrong with it, and tells in what it was told for whom it was.
+#[derive(Debug)]
+struct Taking;
+
+#[async_trait]
+impl EventIntake for Taking {
+    async fn take_in(&self, post: EventPost) -> Result<EventsTaken, IntakeError> {
+        match &post.body[..] {
+            b"cut" => Err(IntakeError::Unreadable("it ends in the middle".into())),
+            b"much" => Err(IntakeError::TooMuch("the body has too many lines".into())),
+            b"down" => Err(IntakeError::Failed(PortError { doing: "committing", source: "a secret".into() })),
+            body => {
+                let told = format!("{} {} {}", post.workspace, post.naming.stand(), post.naming.provider());
+                let rejected = vec![(3, if told == "default origin nginx" { "unknown_code" } else { "bad_json" })];
+                Ok(EventsTaken { accepted: body.len() as u64, duplicates: told.len() as u64, rejected })
+            }
+        }
+    }
+}
 
 /// The API on a store of its own, and a token of each kind.
 struct Api {
@@ -70,7 +93,7 @@ impl Api {
         let config = ManageConfig { max_upload: 16 << 20, max_uploads: 2, ..ManageConfig::default() };
         Self {
             _dir: dir,
-            router: router(store.clone(), Arc::clone(&uploads) as _, config),
+            router: router(store.clone(), Arc::clone(&uploads) as _, Arc::new(Taking), config),
             uploads,
             read: token("default", Scope::Read).await,
             write: token("default", Scope::Write).await,

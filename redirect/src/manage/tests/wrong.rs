@@ -98,7 +98,7 @@ async fn a_body_that_never_ends_is_given_up() {
     let (_dir, store) = testing::store().await;
     let token = store.add_operator_token(UtcMicros::now()).await.unwrap();
     let config = ManageConfig { body_deadline: Duration::ZERO, ..ManageConfig::default() };
-    let router = router(store, Arc::new(super::uploads::InMemory::default()), config);
+    let router = router(store, Arc::new(super::uploads::InMemory::default()), Arc::new(Taking), config);
     let body = Body::from_stream(futures::stream::pending::<Result<bytes::Bytes, std::io::Error>>());
     let request = Request::post("/v1/links").header("authorization", format!("Bearer {}", token.reveal()));
     let request = request.header("content-type", "application/json").body(body).unwrap();
