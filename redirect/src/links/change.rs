@@ -39,13 +39,30 @@ pub enum Change {
     Delete,
 }
 
+impl Change {
+    /// Whether it must be in force within a limit, whatever else fails (promise P8).
+    fn is_takedown(&self) -> bool {
+        matches!(self, Self::Disable { .. } | Self::Delete)
+    }
+}
+
 impl LinkStore {
     /// Changes a link and returns it as it now is. A change that changes nothing makes no revision.
     ///
     /// # Errors
     /// [`LinkError::Invalid`] names every field at fault; [`LinkError::NotFound`]; [`LinkError::Deleted`] when it is
-    /// a tombstone (deleting one again is no error); [`LinkError::Database`] when the database fails.
+    /// a tombstone (deleting one again is no error); [`LinkError::Database`] when the database fails;
+    /// [`LinkError::DiskFull`], for a takedown only when the space held for it is used up too.
     pub async fn change(&self, which: &Which, change: &Change, now: UtcMicros) -> Result<Link, LinkError> {
+        loop {
+            match self.change_once(which, change, now).await {
+                Err(error) if error.is_disk_full() && change.is_takedown() && self.pools.make_room().await => {}
+                changed => return changed,
+            }
+        }
+    }
+
+    async fn change_once(&self, which: &Which, change: &Change, now: UtcMicros) -> Result<Link, LinkError> {
         const DOING: &str = "changing a link";
         let mut tx = self.pools.write().await.doing(DOING)?;
         let before = find(&mut *tx, which, &self.domains).await?;

@@ -8,13 +8,15 @@
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::pool::PoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, Pool, Sqlite, SqliteConnection, Transaction};
 
+use super::ballast::Ballast;
 use super::error::{Doing, LinkError};
 
 /// The database in use.
@@ -40,6 +42,8 @@ pub(super) struct Pools {
     pub(super) reads: Pool<Db>,
     /// For transactions that write. One connection: within a process writers queue instead of polling for a lock.
     writes: Pool<Db>,
+    /// Space held for takedowns.
+    ballast: Arc<Ballast>,
 }
 
 impl Pools {
@@ -56,8 +60,13 @@ impl Pools {
             .foreign_keys(true)
             // What is deleted is overwritten: a destroyed visitor key must not be left in a free page.
             .pragma("secure_delete", "on");
-        migrate(location, &options).await?;
-
+        let ballast = Arc::new(Ballast::beside(&path));
+        // even opening takes some space, and a takedown from the shell opens
+        while let Err(error) = migrate(location, &options).await {
+            if !(error.is_disk_full() && ballast.release()) {
+                return Err(error);
+            }
+        }
         let pool = || {
             PoolOptions::<Db>::new()
                 .acquire_timeout(ACQUIRE)
@@ -71,19 +80,44 @@ impl Pools {
             .max_connections(1)
             .after_release(|connection, _| Box::pin(is_over(connection)))
             .connect_lazy_with(options);
-        Ok(Self { reads, writes })
+        let pools = Self { reads, writes, ballast };
+        pools.tend().await;
+        Ok(pools)
     }
 
     /// Begins a transaction that holds the write lock from its first statement on, so that what it reads stays
     /// true until it commits.
     pub(super) async fn write(&self) -> Result<Transaction<'static, Db>, sqlx::Error> {
+        self.tend().await;
         self.writes.begin_with("BEGIN IMMEDIATE").await
     }
 
-    /// Begins a transaction that writes, if it can `within` this time, and ends it.
+    /// Writes a small row, if it can `within` this time.
     pub(super) async fn check_writable(&self, within: Duration) -> Result<(), sqlx::Error> {
-        let begun = tokio::time::timeout(within, self.write()).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
-        begun?.rollback().await
+        const SQL: &str = "INSERT INTO published (name, at) VALUES ('checked', 1)
+                           ON CONFLICT (name) DO UPDATE SET at = at + 1";
+        let write = async {
+            let mut tx = self.write().await?;
+            sqlx::query(SQL).execute(&mut *tx).await?;
+            tx.commit().await
+        };
+        tokio::time::timeout(within, write).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))?;
+        if self.ballast.is_whole() { Ok(()) } else { Err(sqlx::Error::Io(ErrorKind::StorageFull.into())) }
+    }
+
+    /// Gives some of the space back that is held for takedowns. Returns whether there was any.
+    pub(super) async fn make_room(&self) -> bool {
+        let ballast = Arc::clone(&self.ballast);
+        tokio::task::spawn_blocking(move || ballast.release()).await.unwrap_or(false)
+    }
+
+    /// Takes that space again when there is room; every few seconds at most.
+    async fn tend(&self) {
+        if self.ballast.is_due(Instant::now()) {
+            let ballast = Arc::clone(&self.ballast);
+            // a panic in there would be logged by itself, and costs no write
+            let _ended = tokio::task::spawn_blocking(move || ballast.tend()).await;
+        }
     }
 
     /// Makes sure that what has been deleted is left in no file of the database, unless a reader is in the way for
@@ -142,23 +176,42 @@ async fn migrate(location: &str, options: &SqliteConnectOptions) -> Result<(), L
                 tries += 1;
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
+            Err(error) if is_disk_full(&error) => return Err(error).doing("opening the link store"),
             Err(error) => return Err(LinkError::Location { location: location.to_owned(), why: error.to_string() }),
             Ok(connection) => break connection,
         }
     };
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await.doing("preparing the link store")?;
     // `run` does the same, but its future can't be sent to another thread when it is given a connection.
-    MIGRATIONS
-        .run_direct(None, &mut *tx, false)
-        .await
-        .map_err(|source| LinkError::Schema { location: location.to_owned(), source })?;
+    MIGRATIONS.run_direct(None, &mut *tx, false).await.or_else(|error| match error {
+        MigrateError::Execute(source) if is_disk_full(&source) => Err(source).doing("preparing the link store"),
+        source => Err(LinkError::Schema { location: location.to_owned(), source }),
+    })?;
     tx.commit().await.doing("preparing the link store")?;
     connection.close().await.doing("preparing the link store")
 }
 
 fn is_busy(error: &dyn sqlx::error::DatabaseError) -> bool {
-    // The low byte of an extended result code is the code itself; 5 is SQLITE_BUSY.
-    error.code().and_then(|code| code.parse::<i32>().ok()).is_some_and(|code| code & 0xff == 5)
+    code_of(error) == Some(BUSY_CODE)
+}
+
+/// Whether the disk is full. SQLite says so by one code of its own, and, where it is a file beside the database that
+/// can't grow, by that of a disk that fails.
+pub(super) fn is_disk_full(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Database(error) => matches!(code_of(error.as_ref()), Some(FULL_CODE | IO_ERROR_CODE)),
+        sqlx::Error::Io(error) => error.kind() == ErrorKind::StorageFull,
+        _ => false,
+    }
+}
+
+const BUSY_CODE: i32 = 5;
+const IO_ERROR_CODE: i32 = 10;
+const FULL_CODE: i32 = 13;
+
+/// SQLite's result code, without what an extended one adds to it beyond the low byte.
+fn code_of(error: &dyn sqlx::error::DatabaseError) -> Option<i32> {
+    Some(error.code()?.parse::<i32>().ok()? & 0xff)
 }
 
 #[cfg(test)]

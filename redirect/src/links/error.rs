@@ -6,6 +6,8 @@ use ingest::ports::{JournalState, PortError};
 use schemas::JournalId;
 use serde::Serialize;
 
+use super::db::is_disk_full;
+
 /// One thing wrong with one input field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldError {
@@ -101,6 +103,15 @@ pub enum LinkError {
         #[source]
         source: sqlx::Error,
     },
+    /// The disk of the link store is full, or fails: trying again helps once there is room.
+    #[error("{doing}: the disk of the link store is full, or fails: {source}")]
+    DiskFull {
+        /// What was being done.
+        doing: &'static str,
+        /// What failed.
+        #[source]
+        source: sqlx::Error,
+    },
     /// The system's random source failed.
     #[error("the system gives no random bytes: {0}")]
     Random(#[from] rand::rand_core::OsError),
@@ -111,24 +122,34 @@ impl LinkError {
     pub(crate) fn field(field: &str, message: impl Into<String>) -> Self {
         Self::Invalid(vec![FieldError::new(field, message)])
     }
+
+    /// Whether it is for want of disk space.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        matches!(self, Self::DiskFull { .. })
+    }
 }
 
 /// Names what was being done when the database failed.
 pub(crate) trait Doing<T> {
-    /// The error as [`LinkError::Database`].
+    /// The error as [`LinkError::Database`], or as [`LinkError::DiskFull`] where it is that.
     fn doing(self, doing: &'static str) -> Result<T, LinkError>;
 }
 
 impl<T> Doing<T> for Result<T, sqlx::Error> {
     fn doing(self, doing: &'static str) -> Result<T, LinkError> {
-        self.map_err(|source| LinkError::Database { doing, source })
+        self.map_err(|source| match is_disk_full(&source) {
+            true => LinkError::DiskFull { doing, source },
+            false => LinkError::Database { doing, source },
+        })
     }
 }
 
 /// As the ports' users see it.
 pub(crate) fn port_error(doing: &'static str) -> impl FnOnce(LinkError) -> PortError {
     move |error| match error {
-        LinkError::Database { doing, source } => PortError { doing, source: source.into() },
+        LinkError::Database { doing, source } | LinkError::DiskFull { doing, source } => {
+            PortError { doing, source: source.into() }
+        }
         other => PortError { doing, source: other.into() },
     }
 }

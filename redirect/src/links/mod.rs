@@ -16,9 +16,11 @@
 //! * Of a token only the SHA-256 is kept.
 //!
 //! Failure: every call returns [`LinkError`]; nothing is half done, since each is one transaction. While another
-//! process holds the write lock a writer waits, for seconds at most; readers never wait.
+//! process holds the write lock a writer waits, for seconds at most; readers never wait. On a full disk a takedown
+//! still works: some space is held for it (`ballast`).
 
 mod access;
+mod ballast;
 mod change;
 mod check;
 mod create;
@@ -89,11 +91,11 @@ impl LinkStore {
         Ok(Self { pools, domains: Arc::new(domains), changes, changes_sent: Arc::default() })
     }
 
-    /// Whether a change could be made now: the write connection can be had and takes the write lock. It writes
-    /// nothing, so a full disk shows only where something is written. Cheap, and answers within seconds.
+    /// Whether a change can be made now: writes a small row, and sees to it that the space held for takedowns is there.
+    /// It costs a sync of the disk, and answers within seconds.
     ///
     /// # Errors
-    /// [`LinkError::Database`] says what is in the way.
+    /// [`LinkError::DiskFull`], or [`LinkError::Database`], says what is in the way.
     pub async fn check_writable(&self) -> Result<(), LinkError> {
         self.pools.check_writable(CHECK).await.doing("checking that the link store can be written")
     }

@@ -103,6 +103,12 @@ impl From<LinkError> for Problem {
             LinkError::NotFound { .. } => Self::new(StatusCode::NOT_FOUND, "no-such-link", "No such link", detail),
             LinkError::Taken { .. } => Self::new(StatusCode::CONFLICT, "code-taken", "Code taken", detail),
             LinkError::Deleted { .. } => Self::new(StatusCode::CONFLICT, "link-deleted", "Link deleted", detail),
+            LinkError::DiskFull { .. } => {
+                tracing::error!(error = %detail, "the link store has no room for a change");
+                let detail = "the disk of the link store is full: nothing can be changed, except that links can be \
+                              disabled and deleted, until there is room";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "disk-full", "Disk full", detail)
+            }
             LinkError::UnknownWorkspace(_) => Self::field("workspace", detail),
             // Details of the store are for its operator, not for a tenant.
             LinkError::WorkspaceExists(_)
