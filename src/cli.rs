@@ -326,10 +326,15 @@ fn hour(text: &str) -> Result<schemas::UtcMicros, String> {
 pub(crate) enum Journal {
     /// List the journals and how far each is
     List(Json),
-    /// Give a journal up: it no longer holds `complete_through` back, and what it still holds is late
+    /// Give a journal up: it no longer holds `complete_through` back, what it still holds is late, and what is lost of it
+    /// is named by answers
     Retire {
         /// Its id
-        id: schemas::JournalId,
+        #[arg(required_unless_present = "lost")]
+        id: Option<schemas::JournalId>,
+        /// Every journal of which the lake has lost what it held, as when it can't be restored
+        #[arg(long, conflicts_with = "id")]
+        lost: bool,
     },
 }
 

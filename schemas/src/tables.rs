@@ -150,14 +150,14 @@ static EDGE_FILES: LazyLock<SchemaRef> = LazyLock::new(|| {
     ]))
 });
 
-/// `gaps`: from `start` to `end`, `lost` clicks are missing; `recovered` once edge logs have brought them back.
+/// `gaps`: from `start` to `end`, `lost` clicks are missing; null when nobody can tell how many.
 static GAPS: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
         text("workspace", true),
         text("journal", false),
         instant("start", false),
         instant("end", false),
-        count("lost"),
+        Field::new("lost", DataType::Int64, true),
         text("reason", false),
         instant("recorded_at", false),
     ]))

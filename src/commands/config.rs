@@ -11,7 +11,10 @@ use crate::config::Loaded;
 /// A configuration that could be loaded is right; showing it names where each value came from.
 pub(crate) fn run(command: &ConfigCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     match command {
-        ConfigCommand::Check => {}
+        ConfigCommand::Check => match loaded.file() {
+            Some(file) => print::line(&format!("{}: the configuration is valid", file.display()))?,
+            None => print::line("the configuration is valid: defaults and environment, no file")?,
+        },
         ConfigCommand::Show(flags) if flags.json => {
             let values: serde_json::Map<_, _> = loaded
                 .origins()

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use ingest::ports::Registry as _;
-use schemas::UtcMicros;
+use schemas::{JournalId, UtcMicros};
 
 use super::{open, print};
 use crate::cli::Journal;
 use crate::config::Config;
+use crate::run::{GivenUp, give_up, lost_journals};
 
 /// Lists journals, or gives one up.
 pub(crate) async fn run(command: Journal, config: &Config) -> anyhow::Result<ExitCode> {
@@ -35,10 +36,28 @@ pub(crate) async fn run(command: Journal, config: &Config) -> anyhow::Result<Exi
                 print::line(&print::columns(&["journal", "node", "state", "through", "bytes"], &rows))?;
             }
         }
-        Journal::Retire { id } => {
-            processor::hot::retire(&lake, &store, id).await?;
-            print::line(&format!("journal {id} is retired: what it still holds is late when it returns"))?;
+        Journal::Retire { id, lost } => {
+            let directory = config.journal_dir();
+            let all = if lost { lost_journals(&lake, &store, &directory).await? } else { id.into_iter().collect() };
+            for id in &all {
+                print::line(&told(*id, &give_up(&lake, &store, &directory, *id).await?))?;
+            }
+            if all.is_empty() {
+                print::line("the lake has lost nothing that the registry knows of")?;
+            }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What became of a journal, for people.
+fn told(id: JournalId, given_up: &GivenUp) -> String {
+    match given_up {
+        GivenUp::Closed => format!("journal {id} is closed: the lake holds all of it"),
+        GivenUp::Whole => format!("journal {id} is retired: what it still holds is late when it returns"),
+        GivenUp::Lost(gap) => format!(
+            "journal {id} is retired ({}): clicks from {} to {} may be missing, and every answer that this touches says so",
+            gap.reason, gap.start, gap.end
+        ),
+    }
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use processor::lake::{Lake, LakeOptions};
 use query::{QueryConfig, QueryService};
 use redirect::links::{Domains, LinkStore};
 use schemas::{Principal, Scope};
 
 use crate::config::Config;
-use crate::run::{Sources, Tokens, make_folder};
+use crate::run::{OwnJournals, Sources, Tokens, ids_in, make_folder};
 
 /// The link store, made when there is none.
 ///
@@ -20,12 +20,44 @@ pub(crate) async fn link_store(config: &Config) -> anyhow::Result<LinkStore> {
     if config.links.url.is_empty() {
         let folder = config.data_dir.display().to_string();
         make_folder(&config.data_dir)?;
+        refuse_a_lost_store(config)?;
         if !std::path::Path::new(&config.link_store()).exists() {
             eprintln!("highwater: {folder} is new and empty (data_dir; --data names another)");
         }
         return LinkStore::open(&config.link_store(), domains).await.with_context(|| format!("data_dir = {folder:?}"));
     }
     LinkStore::open(&config.link_store(), domains).await.with_context(|| format!("links.url = {:?}", config.links.url))
+}
+
+/// A new link store would be made where one was lost: its links would be unknown, and what the lake holds be counted for
+/// nobody. So what depends on it is looked for first.
+fn refuse_a_lost_store(config: &Config) -> anyhow::Result<()> {
+    let path = config.link_store();
+    if std::fs::metadata(&path).is_ok_and(|file| file.len() > 0) {
+        return Ok(());
+    }
+    let journals = ids_in(&config.journal_dir()).context("looking for journals")?.len();
+    let clicks = has_clicks(&config.lake_root());
+    let there = match (journals, clicks) {
+        (0, false) => return Ok(()),
+        (0, true) => format!("a lake with clicks ({})", config.lake_root()),
+        (n, false) => format!("{n} journals ({})", config.journal_dir().display()),
+        (n, true) => {
+            format!("{n} journals ({}) and a lake with clicks ({})", config.journal_dir().display(), config.lake_root())
+        }
+    };
+    bail!(
+        "data_dir = {:?}: the link store {path} is missing, but {there} are there: put it back, or move them away to begin \
+         anew",
+        config.data_dir.display().to_string()
+    );
+}
+
+/// Whether a lake in a local folder has clicks: their table is partitioned by date.
+fn has_clicks(root: &str) -> bool {
+    let folder = std::path::Path::new(root.strip_prefix("file://").unwrap_or(root)).join("clicks");
+    let Ok(mut entries) = std::fs::read_dir(folder) else { return false };
+    entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("date=")))
 }
 
 /// The lake.
@@ -41,10 +73,11 @@ pub(crate) fn sources(config: &Config, store: &LinkStore, lake: &Lake) -> Source
     Sources {
         store: store.clone(),
         lake: lake.clone(),
-        own: Vec::new(),
+        own: OwnJournals::default(),
         directory: config.journal_dir(),
         has_edge: config.edge.provider != "none",
         settle: config.edge.settle.0,
+        standing: None,
     }
 }
 
@@ -65,4 +98,32 @@ pub(crate) async fn query_service(config: &Config) -> anyhow::Result<QueryServic
 /// Who runs commands on the data folder: whoever can read it is its operator.
 pub(crate) fn operator() -> Principal {
     Principal { workspace: None, scope: Scope::Admin }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn no_link_store_is_made_where_one_was_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { data_dir: folder.path().join("data"), ..Config::default() };
+        link_store(&config).await.unwrap();
+        let journal = config.journal_dir().join(schemas::JournalId::new().to_string());
+        std::fs::create_dir_all(&journal).unwrap();
+        link_store(&config).await.unwrap();
+        for name in ["links.sqlite", "links.sqlite-wal", "links.sqlite-shm"] {
+            let _gone = std::fs::remove_file(config.data_dir.join(name));
+        }
+        let refused = link_store(&config).await.unwrap_err().to_string();
+        assert!(refused.contains("links.sqlite is missing") && refused.contains("1 journals"), "{refused}");
+        std::fs::write(config.link_store(), "").unwrap();
+        assert!(link_store(&config).await.is_err(), "an empty file is no store either");
+        std::fs::remove_dir_all(&journal).unwrap();
+        std::fs::create_dir_all(config.data_dir.join("lake/clicks/date=2026-03-14")).unwrap();
+        let refused = link_store(&config).await.unwrap_err().to_string();
+        assert!(refused.contains("a lake with clicks"), "{refused}");
+        std::fs::rename(config.data_dir.join("lake"), folder.path().join("elsewhere")).unwrap();
+        link_store(&config).await.unwrap();
+    }
 }

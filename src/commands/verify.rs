@@ -1,6 +1,8 @@
 //! `highwater verify`: recounts, and compares the lake with the journals. Ends with 1 on any difference.
 
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use ingest::ports::{JournalState, Registry as _};
 use processor::lake::Lake;
@@ -13,6 +15,12 @@ use serde::Serialize;
 use super::{open, print};
 use crate::cli::Json;
 use crate::config::Config;
+use crate::run::{Found, Held, trouble};
+
+/// How often journals are looked at anew while something seems to be wrong: `up` may be at work on them.
+const LOOKS: u32 = 4;
+/// The pause between two looks.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// A journal against the lake.
 #[derive(Debug, Serialize)]
@@ -24,6 +32,8 @@ struct JournalProgress {
     /// The same, by the lake's own transaction: the registry may be behind it, never before it.
     in_lake: u64,
     ok: bool,
+    /// What is wrong, and what to do about it.
+    problem: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -38,7 +48,14 @@ struct Verified {
 pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode> {
     let store = open::link_store(config).await?;
     let lake = open::lake(config)?;
-    let journals = journals(&store, &lake).await?;
+    let mut journals = journals(&store, &lake, &config.journal_dir()).await?;
+    for _ in 1..LOOKS {
+        if journals.iter().all(|journal| journal.ok) {
+            break;
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+        journals = self::journals(&store, &lake, &config.journal_dir()).await?;
+    }
     let complete_through = store.complete_through(UtcMicros::now()).await?;
     let clicks = open::query_service(config).await?.verify().await?;
     let ok = clicks.ok && journals.iter().all(|journal| journal.ok);
@@ -51,18 +68,25 @@ pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-async fn journals(store: &LinkStore, lake: &Lake) -> anyhow::Result<Vec<JournalProgress>> {
+async fn journals(store: &LinkStore, lake: &Lake, directory: &Path) -> anyhow::Result<Vec<JournalProgress>> {
     // the registry first: it may only be behind what the lake holds
     let registered = store.journals().await?;
     let clicks = lake.table(Table::Clicks).await?;
-    let progress = registered.into_iter().map(|journal| {
-        let in_lake = clicks.txn(&format!("stream/{}", journal.id)).unwrap_or_default().max(0) as u64;
-        let is_over = journal.state != JournalState::Open;
-        let ok = journal.committed <= in_lake || is_over;
-        let state = journal.state.as_str();
-        JournalProgress { id: journal.id.to_string(), state, registered: journal.committed, in_lake, ok }
-    });
-    Ok(progress.collect())
+    let mut progress = Vec::with_capacity(registered.len());
+    for known in registered {
+        let held = Held::of(&clicks, known.id);
+        // of a journal that is over nothing needs to be there
+        let found = match known.state {
+            JournalState::Open => Found::look(directory, known.id, held.below).await,
+            JournalState::Closed | JournalState::Retired => Found::Nothing,
+        };
+        let trouble = trouble(&known, held, &found);
+        let problem = trouble.map(|trouble| format!("{trouble}; {}", trouble.way_out(known.id)));
+        let (id, state) = (known.id.to_string(), known.state.as_str());
+        let (registered, in_lake, ok) = (known.committed, held.below, problem.is_none());
+        progress.push(JournalProgress { id, state, registered, in_lake, ok, problem });
+    }
+    Ok(progress)
 }
 
 fn text(verified: &Verified) -> String {
@@ -75,7 +99,7 @@ fn text(verified: &Verified) -> String {
     lines.extend(clicks.duplicate_ids.iter().map(|id| format!("  {id}")));
     lines.extend(clicks.broken.iter().map(|(rule, n)| format!("rule broken: {rule}, {n} rows")));
     for journal in &verified.journals {
-        let word = if journal.ok { "ok" } else { "THE LAKE IS BEHIND THE REGISTRY" };
+        let word = journal.problem.as_ref().map_or("ok".to_owned(), |problem| format!("BUT {problem}"));
         lines.push(format!(
             "journal {} {}: in the lake below position {}, {word}",
             journal.id, journal.state, journal.in_lake

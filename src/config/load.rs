@@ -20,6 +20,14 @@ pub(crate) struct Loaded {
     /// The effective values.
     pub(crate) config: Config,
     figment: Figment,
+    file: Option<PathBuf>,
+}
+
+impl Loaded {
+    /// The file that was read, if any was.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
 }
 
 /// What is wrong with a configuration, one line each.
@@ -38,8 +46,8 @@ pub(crate) fn load(file: Option<&Path>, data: Option<&Path>) -> Result<Loaded, I
     let named = file.map(Path::to_path_buf).or_else(|| std::env::var_os("HIGHWATER_CONFIG").map(PathBuf::from));
     let found = named.or_else(|| Some(Config::default_file().to_owned()).filter(|path| path.is_file()));
     let mut figment = Figment::from(Serialized::defaults(Config::default()));
-    if let Some(path) = found {
-        readable(&path)?;
+    if let Some(path) = &found {
+        readable(path)?;
         figment = figment.merge(Toml::file_exact(path));
     }
     figment = figment.merge(environment());
@@ -56,7 +64,7 @@ pub(crate) fn load(file: Option<&Path>, data: Option<&Path>) -> Result<Loaded, I
         config.redirect.domains = vec![format!("localhost:{}", config.redirect.listen.port())];
     }
     let wrong = super::check::problems(&config);
-    if wrong.is_empty() { Ok(Loaded { config, figment }) } else { Err(Invalid(wrong)) }
+    if wrong.is_empty() { Ok(Loaded { config, figment, file: found }) } else { Err(Invalid(wrong)) }
 }
 
 /// The values, or every one that is wrong: figment stops at the first, so that is set right and it is asked again.

@@ -1,83 +1,55 @@
-//! Losses become rows of table `gaps`: when even the reserve of the disk was full, billed clicks went unwritten, and
-//! every answer that this touches must name it (promise P2).
+//! Rows of table `gaps`: clicks known to be missing, named by every answer that they touch (promise P2).
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
-use ingest::journal::{Journal, Losses};
-use processor::lake::{Change, Lake};
+use arrow::error::ArrowError;
+use processor::lake::{Change, TableHandle};
 use schemas::tables::Table;
 use schemas::{JournalId, UtcMicros};
-use tokio_util::sync::CancellationToken;
 
-/// How often losses are looked for.
-const EVERY: Duration = Duration::from_secs(5);
-
-/// Clicks lost since the last row.
+/// Clicks that are missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Gap {
-    journal: JournalId,
-    start: UtcMicros,
-    end: UtcMicros,
-    lost: u64,
-    reason: &'static str,
+pub(crate) struct Gap {
+    /// The journal that lost them.
+    pub(crate) journal: JournalId,
+    /// None of them was before this.
+    pub(crate) start: UtcMicros,
+    /// Nor after this.
+    pub(crate) end: UtcMicros,
+    /// How many, when that is known.
+    pub(crate) lost: Option<u64>,
+    /// Why.
+    pub(crate) reason: String,
 }
 
-/// What has been written down of each journal's losses. Pure.
-#[derive(Debug, Default)]
-struct Recorded(HashMap<JournalId, Losses>);
-
-impl Recorded {
-    /// The gap between what was recorded and what a journal says now; none when nothing was lost since.
-    fn gap(&self, journal: JournalId, losses: &Losses) -> Option<Gap> {
-        let before = self.0.get(&journal).copied().unwrap_or_default();
-        let (first, last) = (losses.first?, losses.last?);
-        let lost = losses.count.saturating_sub(before.count);
-        let reason = losses.why.map_or("unknown", ingest::journal::Refusal::as_str);
-        (lost > 0).then(|| Gap { journal, start: before.last.unwrap_or(first), end: last, lost, reason })
-    }
+/// A gap, and the application transactions that say in the same commit that it has been written down.
+#[derive(Clone, Debug)]
+pub(crate) struct Once {
+    /// What is written down.
+    pub(crate) gap: Gap,
+    /// Each transaction's id and value.
+    pub(crate) txns: Vec<(String, i64)>,
 }
 
-/// Writes losses of `journals` down until `stop`, and a last time then. What can't be written now, as on a disk that is
-/// still full, is written when it can.
-pub(crate) async fn record(journals: Vec<Journal>, lake: Lake, stop: CancellationToken) {
-    let mut recorded = Recorded::default();
-    let mut ticks = tokio::time::interval(EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        let stopping = stop.run_until_cancelled(ticks.tick()).await.is_none();
-        let now: Vec<(JournalId, Losses)> = journals.iter().map(|one| (one.id(), one.stats().lost)).collect();
-        let gaps: Vec<Gap> = now.iter().filter_map(|(id, losses)| recorded.gap(*id, losses)).collect();
-        if !gaps.is_empty() {
-            let lost: u64 = gaps.iter().map(|gap| gap.lost).sum();
-            match write(&lake, &gaps).await {
-                Ok(()) => {
-                    tracing::error!(lost, "billed clicks were lost: the disk and its reserve were full");
-                    recorded.0.extend(now);
-                }
-                Err(error) => tracing::warn!(%error, lost, "a gap can't be written down yet"),
-            }
-        }
-        if stopping {
-            return;
-        }
-    }
-}
-
-async fn write(lake: &Lake, gaps: &[Gap]) -> anyhow::Result<()> {
-    let mut table = lake.table(Table::Gaps).await?;
-    let add = table.write(&rows(gaps, UtcMicros::now())?).await?;
-    table.commit(Change { add, ..Change::default() }).await?;
+/// Adds rows to `gaps`, all or none. A transaction that another has set since the table was last looked at is a conflict.
+///
+/// # Errors
+/// When it hasn't landed, or nobody knows; the table's transactions tell, once it can be looked at.
+pub(crate) async fn add(table: &mut TableHandle, rows: &[Once]) -> anyhow::Result<()> {
+    let gaps: Vec<&Gap> = rows.iter().map(|one| &one.gap).collect();
+    let add = table.write(&batch(&gaps, UtcMicros::now())?).await?;
+    let txns: Vec<(String, i64)> = rows.iter().flat_map(|one| one.txns.clone()).collect();
+    let expect = txns.iter().map(|(id, _)| (id.clone(), table.txn(id))).collect();
+    table.commit(Change { add, txns, expect, ..Change::default() }).await?;
     Ok(())
 }
 
 /// Rows of no workspace: what was lost can be any tenant's.
-fn rows(gaps: &[Gap], now: UtcMicros) -> anyhow::Result<RecordBatch> {
-    let texts = |of: fn(&Gap) -> String| Arc::new(StringArray::from_iter_values(gaps.iter().map(of))) as ArrayRef;
+fn batch(gaps: &[&Gap], now: UtcMicros) -> Result<RecordBatch, ArrowError> {
+    let texts = |of: fn(&Gap) -> String| Arc::new(StringArray::from_iter_values(gaps.iter().map(|gap| of(gap))));
     let instants = |of: &dyn Fn(&Gap) -> i64| {
-        let values = TimestampMicrosecondArray::from_iter_values(gaps.iter().map(of));
+        let values = TimestampMicrosecondArray::from_iter_values(gaps.iter().map(|gap| of(gap)));
         Arc::new(values.with_timezone("UTC")) as ArrayRef
     };
     let columns: Vec<ArrayRef> = vec![
@@ -85,36 +57,9 @@ fn rows(gaps: &[Gap], now: UtcMicros) -> anyhow::Result<RecordBatch> {
         texts(|gap| gap.journal.to_string()),
         instants(&|gap| gap.start.0),
         instants(&|gap| gap.end.0),
-        Arc::new(Int64Array::from_iter_values(gaps.iter().map(|gap| gap.lost as i64))),
-        texts(|gap| gap.reason.to_owned()),
+        Arc::new(gaps.iter().map(|gap| gap.lost.map(|lost| lost as i64)).collect::<Int64Array>()),
+        texts(|gap| gap.reason.clone()),
         instants(&|_| now.0),
     ];
-    Ok(RecordBatch::try_new(Table::Gaps.schema(), columns)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ingest::journal::Refusal;
-
-    #[test]
-    fn what_was_lost_since_is_a_gap_from_the_last_one_on() {
-        let id = JournalId::new();
-        let losses = |count, first, last| Losses {
-            count,
-            first: Some(UtcMicros(first)),
-            last: Some(UtcMicros(last)),
-            why: Some(Refusal::Full),
-        };
-        let mut recorded = Recorded::default();
-        assert_eq!(recorded.gap(id, &Losses::default()), None);
-        let first = losses(3, 10, 20);
-        let gap = recorded.gap(id, &first).unwrap();
-        assert_eq!((gap.start, gap.end, gap.lost, gap.reason), (UtcMicros(10), UtcMicros(20), 3, "full"));
-        recorded.0.insert(id, first);
-        assert_eq!(recorded.gap(id, &first), None);
-        let gap = recorded.gap(id, &losses(5, 10, 30)).unwrap();
-        assert_eq!((gap.start, gap.end, gap.lost), (UtcMicros(20), UtcMicros(30), 2));
-        assert_eq!(rows(&[gap], UtcMicros(99)).unwrap().num_rows(), 1);
-    }
+    RecordBatch::try_new(Table::Gaps.schema(), columns)
 }

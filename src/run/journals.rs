@@ -1,32 +1,28 @@
-//! The journals of this node: opened and registered before the first answer, trimmed behind what the lake holds,
-//! drained when no worker uses them any more.
+//! The journals of this node: opened and registered before the first answer, drained when no worker uses them any more.
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use anyhow::Context;
-use ingest::journal::{Journal, JournalConfig, Journals};
+use ingest::journal::{Journal, JournalConfig, Journals, WorkerJournal, losses_of};
 use ingest::ports::{JournalState, RegisteredJournal, Registry};
 use redirect::links::LinkStore;
 use schemas::{JournalId, UtcMicros};
-use tokio_util::sync::CancellationToken;
 
+use super::own::OwnJournals;
+use super::trouble::Trouble;
 use crate::config::Config;
-
-/// How often journals are trimmed behind what the lake holds.
-const TRIM_EVERY: Duration = Duration::from_secs(2);
 
 /// The journals of a redirect node.
 #[derive(Debug)]
 pub(crate) struct NodeJournals {
     /// The directory, with the disk budget that they share.
-    pub(crate) journals: Journals,
+    pub(crate) journals: Arc<Journals>,
     /// One for each worker.
-    pub(crate) workers: Vec<Journal>,
-    /// Those that lost their worker: sealed, read to their end.
-    pub(crate) orphans: Vec<Journal>,
+    pub(crate) workers: Vec<WorkerJournal>,
+    /// Those of the workers, and those that lost theirs: sealed, read to their end.
+    pub(crate) own: OwnJournals,
 }
 
 impl NodeJournals {
@@ -38,15 +34,17 @@ impl NodeJournals {
         let directory = config.journal_dir();
         let journals = Journals::open(&directory, journal_config(config))
             .with_context(|| format!("data_dir = {:?}: opening the journals", config.data_dir.display().to_string()))?;
-        let mut node = Self { journals, workers: Vec::new(), orphans: Vec::new() };
+        let mut node = Self { journals: Arc::new(journals), workers: Vec::new(), own: OwnJournals::default() };
         let known: HashMap<JournalId, RegisteredJournal> =
             store.journals().await?.into_iter().map(|journal| (journal.id, journal)).collect();
-        for id in node.journals.ids()? {
-            node.take_over(id, known.get(&id), store, workers).await?;
+        let there = node.journals.ids()?;
+        name_missing(&known, &there);
+        for id in there {
+            node.take_over(id, known.get(&id), &directory, store, workers).await?;
         }
         while node.workers.len() < workers {
-            let journal = node.open_one(JournalId::new(), store).await?;
-            node.workers.push(journal);
+            let journal = open_new(&node.journals, store).await?;
+            node.employ(journal);
         }
         Ok(node)
     }
@@ -56,59 +54,87 @@ impl NodeJournals {
         &mut self,
         id: JournalId,
         known: Option<&RegisteredJournal>,
+        directory: &Path,
         store: &LinkStore,
         workers: usize,
     ) -> anyhow::Result<()> {
-        match known.map(|known| known.state) {
-            Some(JournalState::Closed) => return Ok(self.journals.remove(id)?),
-            Some(JournalState::Retired) => {
-                // what it still holds is late: it is read to its end, and never written again
-                let (mark, committed) =
-                    known.map_or_else(Default::default, |known| (known.registered_at, known.committed));
-                let journal = self.journals.open_journal(id, mark, committed)?;
-                return self.drain(journal);
-            }
-            Some(JournalState::Open) | None => {}
+        match known.map(|known| (known.state, known)) {
+            // what it has lost and nobody has written down yet stays with it
+            Some((JournalState::Closed, _)) if losses_of(directory, id)?.count > 0 => return Ok(()),
+            Some((JournalState::Closed, _)) => return Ok(self.journals.remove(id)?),
+            Some((JournalState::Retired, known)) => return self.take_over_retired(known),
+            Some((JournalState::Open, _)) | None => {}
         }
-        let journal = self.open_one(id, store).await?;
+        let journal = open_one(&self.journals, id, store).await?;
         if journal.is_sealed() || self.workers.len() >= workers {
             return self.drain(journal);
         }
-        self.workers.push(journal);
+        self.employ(journal);
         Ok(())
     }
 
+    /// What a journal that was given up still holds is late: it is read to its end, and never written again.
+    fn take_over_retired(&self, known: &RegisteredJournal) -> anyhow::Result<()> {
+        let journal = self.journals.open_journal(known.id, known.registered_at, known.committed)?;
+        if let Some(damage) = journal.stats().damage
+            && damage.position <= known.committed
+        {
+            tracing::info!(journal = %known.id, "damaged and given up: its folder is left as it is, and may be deleted");
+            return Ok(());
+        }
+        self.drain(journal)
+    }
+
+    fn employ(&mut self, journal: Journal) {
+        self.own.add(journal.clone());
+        self.workers.push(WorkerJournal::new(journal));
+    }
+
     /// No worker's any more: it is read to its end, and takes no more events.
-    fn drain(&mut self, journal: Journal) -> anyhow::Result<()> {
+    fn drain(&self, journal: Journal) -> anyhow::Result<()> {
         if let Some(damage) = journal.stats().damage {
-            let (id, position) = (journal.id(), damage.position);
-            tracing::error!(journal = %id, position, "synced clicks are gone: `highwater journal retire {id}` gives it up");
+            let (id, trouble) = (journal.id(), Trouble::Damaged(damage));
+            let way_out = trouble.way_out(id);
+            tracing::error!(journal = %id, %trouble, way_out, "synced clicks are gone");
         }
         // a damaged one is sealed already, and stays as it is
         if !journal.is_sealed() {
             journal.seal()?;
         }
-        self.orphans.push(journal);
+        self.own.add(journal);
         Ok(())
     }
+}
 
-    async fn open_one(&self, id: JournalId, store: &LinkStore) -> anyhow::Result<Journal> {
-        let mark = store.register(id, &node_name(), UtcMicros::now()).await?;
-        let committed =
-            store.journals().await?.into_iter().find(|known| known.id == id).map_or(0, |known| known.committed);
-        let journal = self.journals.open_journal(id, mark, committed)?;
-        let stats = journal.stats();
-        if stats.torn.bytes > 0 {
-            let frames_lost = stats.torn.frames_lost;
-            tracing::warn!(journal = %id, bytes = stats.torn.bytes, frames_lost, "a torn tail was cut off");
-        }
-        Ok(journal)
+/// Journals that are open and whose folder is gone.
+fn name_missing(known: &HashMap<JournalId, RegisteredJournal>, there: &[JournalId]) {
+    let missing = known.values().filter(|known| known.state == JournalState::Open && !there.contains(&known.id));
+    for known in missing {
+        let (trouble, way_out) = (Trouble::Missing, Trouble::Missing.way_out(known.id));
+        tracing::error!(journal = %known.id, %trouble, through = %known.through, way_out, "a journal is gone");
     }
+}
 
-    /// All of them.
-    pub(crate) fn all(&self) -> Vec<Journal> {
-        self.workers.iter().chain(&self.orphans).cloned().collect()
+/// Makes a new journal, registered.
+///
+/// # Errors
+/// When the disk or the link store fails.
+pub(crate) async fn open_new(journals: &Arc<Journals>, store: &LinkStore) -> anyhow::Result<Journal> {
+    open_one(journals, JournalId::new(), store).await
+}
+
+async fn open_one(journals: &Arc<Journals>, id: JournalId, store: &LinkStore) -> anyhow::Result<Journal> {
+    let mark = store.register(id, &node_name(), UtcMicros::now()).await?;
+    let committed = store.journals().await?.into_iter().find(|known| known.id == id).map_or(0, |known| known.committed);
+    let journals = Arc::clone(journals);
+    // opening blocks, and other workers may be answering
+    let journal = tokio::task::spawn_blocking(move || journals.open_journal(id, mark, committed)).await??;
+    let stats = journal.stats();
+    if stats.torn.bytes > 0 {
+        let frames_lost = stats.torn.frames_lost;
+        tracing::warn!(journal = %id, bytes = stats.torn.bytes, frames_lost, "a torn tail was cut off");
     }
+    Ok(journal)
 }
 
 fn journal_config(config: &Config) -> JournalConfig {
@@ -127,44 +153,6 @@ pub(crate) fn node_name() -> String {
         .map(|name| name.trim().to_owned())
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| "localhost".to_owned())
-}
-
-/// What the lake holds of each journal: its first position that isn't there, as last heard.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Committed(Arc<Mutex<HashMap<JournalId, u64>>>);
-
-impl Committed {
-    /// Of one journal; 0 when nothing was heard of it.
-    pub(crate) fn of(&self, id: JournalId) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).copied().unwrap_or_default()
-    }
-
-    fn hear(&self, id: JournalId, committed: u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, committed);
-    }
-}
-
-/// Deletes segments whose frames the lake holds, until `stop`; what is heard of that goes into `heard`.
-pub(crate) async fn trim(journals: Vec<Journal>, store: LinkStore, heard: Committed, stop: CancellationToken) {
-    let mut ticks = tokio::time::interval(TRIM_EVERY);
-    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        let registered = match store.journals().await {
-            Ok(registered) => registered,
-            Err(error) => {
-                tracing::warn!(%error, "journals can't be trimmed now");
-                continue;
-            }
-        };
-        for journal in &journals {
-            let Some(known) = registered.iter().find(|known| known.id == journal.id()) else { continue };
-            let (journal, committed) = (journal.clone(), known.committed);
-            heard.hear(known.id, committed);
-            // deleting files blocks
-            if let Err(error) = tokio::task::spawn_blocking(move || journal.trim(committed)).await {
-                tracing::error!(%error, "trimming ended early");
-            }
-        }
-    }
 }
 
 /// The journals below `directory`, for a process that doesn't own them.

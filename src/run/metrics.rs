@@ -4,20 +4,21 @@ use ingest::journal::Journal;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use super::journals::Committed;
+use super::own::OwnJournals;
+use super::tend::Committed;
 
 /// Shows `highwater_journal_bytes` and `highwater_journal_unsent_records` of all journals together.
 #[derive(Debug)]
 pub(crate) struct JournalMetrics {
     /// The journals.
-    pub(crate) journals: Vec<Journal>,
+    pub(crate) journals: OwnJournals,
     /// What the lake holds of them.
     pub(crate) committed: Committed,
 }
 
 impl prometheus_client::collector::Collector for JournalMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let stats: Vec<_> = self.journals.iter().map(Journal::stats).collect();
+        let stats: Vec<_> = self.journals.all().iter().map(Journal::stats).collect();
         let mut show = |name: &str, help: &str, value: u64| {
             let gauge = ConstGauge::new(value as i64);
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)

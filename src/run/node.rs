@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use ingest::journal::Journal;
-use ingest::ports::{JournalState, Registry as _};
+use ingest::ports::{JournalState, RegisteredJournal, Registry as _};
 use processor::metrics::Metrics;
 use prometheus_client::registry::Registry;
 use query::{QueryConfig, QueryService};
@@ -16,18 +15,21 @@ use redirect::listener::ListenerMetrics;
 use redirect::manage::{self, ManageConfig};
 use schemas::UtcMicros;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Tokens;
 use super::events::Events;
-use super::journals::Committed;
 use super::metrics::JournalMetrics;
-use super::ops::Ops;
+use super::ops::{Ops, Writable};
+use super::own::OwnJournals;
 use super::process::Process;
 use super::redirect::Redirect;
 use super::serve::serve;
+use super::standing::Standing;
 use super::status::Sources;
 use super::tasks::Tasks;
+use super::tend::Committed;
 use super::uploads::Uploads;
 use super::{Roles, signals};
 use crate::commands::link_store;
@@ -75,7 +77,7 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
     let (mut front, mut back) = (Tasks::new(), Tasks::new());
     let mut metrics = Registry::default();
 
-    let mut own: Vec<Journal> = Vec::new();
+    let mut own = OwnJournals::default();
     let mut address = config.redirect.listen;
     let lake = Process::lake(&config)?;
     if roles.redirect {
@@ -84,13 +86,15 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
         let redirect = Redirect::open(&config, &store, listener).await?;
         address = redirect.address();
         let committed = Committed::default();
-        own = redirect.start(store.clone(), committed.clone(), &mut front, &mut back).all();
+        own = redirect.start(store.clone(), committed.clone(), &mut front, &mut back);
         metrics.register_collector(Box::new(JournalMetrics { journals: own.clone(), committed }));
     }
-    let mut counted = None;
+    let of_redirect = roles.redirect.then_some(&own);
+    let (mut counted, mut standing) = (None, None);
     if roles.process {
         let alone = is_alone(&config, roles);
-        counted = Some(Process::start(&config, &store, &lake, &own, alone, &mut metrics, &mut back).await?);
+        let started = Process::start(&config, &store, &lake, of_redirect, alone, &mut metrics, &mut back).await?;
+        (counted, standing) = (Some(started.0), Some(started.1));
     }
     if let Some(socket) = sockets.manage {
         let router = manage_router(&config, &store, &lake, counted, &mut metrics);
@@ -98,13 +102,14 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
     }
     let mut login = None;
     if let Some(socket) = sockets.query {
-        let service = query_service(&config, roles, &store, &lake, own.clone())?;
+        let service = query_service(&config, roles, &store, &lake, own.clone(), standing.clone())?;
         service.metrics().register(&mut metrics);
         let shown = socket.local_addr()?;
         login = token.as_ref().map(|token| format!("http://{shown}/login?key={}", service.issue_login_key(token)));
         front.spawn("query service", serve(socket, query::router(service), front.stop_token()));
     }
-    let ops = Ops::new(metrics, (roles.manage || roles.process).then(|| store.clone()));
+    let writes = (roles.manage || roles.process).then(|| Writable::new(&store, &config.data_dir));
+    let ops = Ops::new(metrics, writes, standing);
     let health = CancellationToken::new();
     let serving = tokio::spawn(serve(sockets.ops, ops.clone().router(), health.clone()));
     if demo {
@@ -121,10 +126,7 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
     ops.set_ready(false);
     let stopped = front.drain(DRAIN).await;
     if failed.is_none() && roles.redirect {
-        seal(&own).await;
-        if roles.process {
-            land(&store, &own).await;
-        }
+        come_to_rest(&store, &own, roles.process).await;
     }
     let ended = back.drain(DRAIN).await;
     health.cancel();
@@ -139,11 +141,18 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
     }
 }
 
+/// Ends the journals, and lets the lake catch up with them if this process brings clicks into it.
+async fn come_to_rest(store: &LinkStore, own: &OwnJournals, process: bool) {
+    seal(own).await;
+    if process {
+        land(store, own).await;
+    }
+}
+
 /// Nothing more will be written: the journals end here, so that they can be closed when the lake holds them whole and
 /// hold nothing back while no redirect runs.
-async fn seal(own: &[Journal]) {
-    for journal in own {
-        let journal = journal.clone();
+async fn seal(own: &OwnJournals) {
+    for journal in own.all() {
         match tokio::task::spawn_blocking(move || journal.seal()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "a journal can't be sealed; the next start goes on with it"),
@@ -153,14 +162,12 @@ async fn seal(own: &[Journal]) {
 }
 
 /// Waits until the lake holds all that the journals hold, so that a clean stop leaves nothing to replay.
-async fn land(store: &LinkStore, own: &[Journal]) {
+async fn land(store: &LinkStore, own: &OwnJournals) {
     let begin = Instant::now();
     while begin.elapsed() < DRAIN {
         let registered = store.journals().await.unwrap_or_default();
-        let is_open = |journal: &Journal| {
-            registered.iter().any(|known| known.id == journal.id() && known.state == JournalState::Open)
-        };
-        if !own.iter().any(is_open) {
+        let is_open = |known: &RegisteredJournal| known.state == JournalState::Open && own.get(known.id).is_some();
+        if !registered.iter().any(is_open) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -201,7 +208,8 @@ fn query_service(
     roles: Roles,
     store: &LinkStore,
     lake: &processor::lake::Lake,
-    own: Vec<Journal>,
+    own: OwnJournals,
+    standing: Option<watch::Receiver<Standing>>,
 ) -> anyhow::Result<QueryService> {
     let mut settings = QueryConfig::new(config.lake_root(), config.data_dir.join("tmp"));
     if roles.process {
@@ -214,6 +222,7 @@ fn query_service(
         directory: config.journal_dir(),
         has_edge: config.edge.provider != "none",
         settle: config.edge.settle.0,
+        standing,
     };
     Ok(QueryService::new(settings, Arc::new(Tokens(store.clone())), Arc::new(sources))?)
 }

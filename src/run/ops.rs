@@ -1,7 +1,10 @@
 //! The ops listener: `/healthz` (the process lives), `/readyz` (it can do its work), `/metrics` (Prometheus).
 
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State;
@@ -10,20 +13,90 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::registry::Registry;
 use redirect::links::LinkStore;
+use tokio::sync::{Mutex, watch};
+
+use super::standing::Standing;
+
+/// A check is good for so long: whoever asks more often costs no more.
+const CHECKED_FOR: Duration = Duration::from_secs(1);
+/// What a check writes into the data folder: more than what a file system may have left over in some corner.
+const PROBE_BYTES: usize = 64 << 10;
+
+/// What a process must be able to write: link store and data folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Writable {
+    store: LinkStore,
+    data_dir: PathBuf,
+    last: Arc<Mutex<Option<Checked>>>,
+}
+
+/// A check, and what was in the way then.
+#[derive(Clone, Debug)]
+struct Checked {
+    at: Instant,
+    problem: Option<String>,
+}
+
+impl Writable {
+    /// Not checked yet.
+    pub(crate) fn new(store: &LinkStore, data_dir: &Path) -> Self {
+        Self { store: store.clone(), data_dir: data_dir.to_owned(), last: Arc::default() }
+    }
+
+    /// What is in the way of writing, if anything is. Really writes, once a second at most.
+    async fn problem(&self, now: Instant) -> Option<String> {
+        // whoever comes meanwhile waits for the same answer
+        let mut last = self.last.lock().await;
+        if let Some(checked) = last.as_ref().filter(|last| now.saturating_duration_since(last.at) < CHECKED_FOR) {
+            return checked.problem.clone();
+        }
+        let problem = self.check().await.err();
+        if let Some(problem) = &problem {
+            tracing::error!(problem, "not ready");
+        }
+        *last = Some(Checked { at: Instant::now(), problem: problem.clone() });
+        problem
+    }
+
+    async fn check(&self) -> Result<(), String> {
+        self.store.check_writable().await.map_err(|error| error.to_string())?;
+        let folder = self.data_dir.clone();
+        let probed = tokio::task::spawn_blocking(move || probe(&folder)).await;
+        let probed = probed.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+        probed.map_err(|error| format!("the data folder {} can't be written: {error}", self.data_dir.display()))
+    }
+}
+
+/// Writes a file and takes it away again.
+fn probe(folder: &Path) -> io::Result<()> {
+    let path = folder.join("ready.tmp");
+    let written = std::fs::write(&path, [0x5a; PROBE_BYTES]);
+    // a failed write leaves some of it; another role on the same folder may take it away too
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => written.and(Err(error)),
+        _ => written,
+    }
+}
 
 /// What the ops listener shows.
 #[derive(Clone, Debug)]
 pub(crate) struct Ops {
     ready: Arc<AtomicBool>,
     metrics: Arc<Registry>,
-    /// The store whose writer this process can't do without; none for a process that only redirects or reads.
-    writes: Option<LinkStore>,
+    /// What this process can't do without; none for a process that only redirects or reads.
+    writes: Option<Writable>,
+    /// What is known of the lake, in a process that brings clicks into it.
+    standing: Option<watch::Receiver<Standing>>,
 }
 
 impl Ops {
-    /// Not ready until told, and not while `writes` can't be written.
-    pub(crate) fn new(metrics: Registry, writes: Option<LinkStore>) -> Self {
-        Self { ready: Arc::new(AtomicBool::new(false)), metrics: Arc::new(metrics), writes }
+    /// Not ready until told, and not while `writes` can't be written or the lake isn't the right one.
+    pub(crate) fn new(
+        metrics: Registry,
+        writes: Option<Writable>,
+        standing: Option<watch::Receiver<Standing>>,
+    ) -> Self {
+        Self { ready: Arc::new(AtomicBool::new(false)), metrics: Arc::new(metrics), writes, standing }
     }
 
     /// Tells whether new work is welcome: from the end of the start to the beginning of the drain.
@@ -39,19 +112,25 @@ impl Ops {
             .route("/metrics", get(metrics))
             .with_state(self)
     }
+
+    /// Why it isn't ready, if it isn't.
+    async fn problem(&self) -> Option<String> {
+        if !self.ready.load(Ordering::Acquire) {
+            return Some("starting or stopping".to_owned());
+        }
+        let standing = self.standing.as_ref().map(|standing| standing.borrow().clone());
+        if let Some(Standing::Lost(why)) = standing {
+            return Some(why);
+        }
+        self.writes.as_ref()?.problem(Instant::now()).await
+    }
 }
 
 async fn readyz(State(ops): State<Ops>) -> Response {
-    if !ops.ready.load(Ordering::Acquire) {
-        return (StatusCode::SERVICE_UNAVAILABLE, "starting or stopping\n").into_response();
+    match ops.problem().await {
+        None => "ready\n".into_response(),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
     }
-    if let Some(store) = &ops.writes
-        && let Err(error) = store.check_writable().await
-    {
-        tracing::error!(%error, "not ready");
-        return (StatusCode::SERVICE_UNAVAILABLE, "the link store can't be written\n").into_response();
-    }
-    "ready\n".into_response()
 }
 
 async fn metrics(State(ops): State<Ops>) -> Response {
@@ -62,5 +141,36 @@ async fn metrics(State(ops): State<Ops>) -> Response {
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn ops(folder: &Path, standing: Standing) -> Ops {
+        let domains = redirect::links::Domains::new(&["a.test"]).unwrap();
+        let store = LinkStore::open(folder.join("links").to_str().unwrap(), domains).await.unwrap();
+        let writes = Writable::new(&store, &folder.join("data"));
+        Ops::new(Registry::default(), Some(writes), Some(watch::Sender::new(standing).subscribe()))
+    }
+
+    #[tokio::test]
+    async fn readiness_says_what_is_in_the_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let lost = ops(folder.path(), Standing::Lost("the lake is gone".into())).await;
+        assert_eq!(lost.problem().await.unwrap(), "starting or stopping");
+        lost.set_ready(true);
+        assert_eq!(lost.problem().await.unwrap(), "the lake is gone");
+
+        let ops = ops(folder.path(), Standing::Whole).await;
+        ops.set_ready(true);
+        let problem = ops.problem().await.unwrap();
+        assert!(problem.contains("data can't be written"), "{problem}");
+        std::fs::create_dir(folder.path().join("data")).unwrap();
+        assert_eq!(ops.problem().await, Some(problem), "an answer is good for a while");
+        let writes = ops.writes.as_ref().unwrap();
+        assert_eq!(writes.problem(Instant::now() + CHECKED_FOR).await, None);
+        assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 0, "nothing is left of a check");
     }
 }

@@ -7,22 +7,25 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ingest::edge::Ids;
-use ingest::journal::{Journal, JournalPartition};
+use ingest::journal::JournalPartition;
 use ingest::stream::Partition;
 use processor::enrich::{EnrichConfig, Enricher};
-use processor::hot::{HotConfig, HotPath};
+use processor::hot::{HotConfig, HotPath, HotStatus};
 use processor::lake::{Lake, LakeOptions};
 use processor::metrics::Metrics;
 use processor::settle::{SettleConfig, Settler, Waits};
 use prometheus_client::registry::Registry;
 use redirect::links::LinkStore;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::journals::ids_in;
+use super::losses::Recorder;
+use super::own::OwnJournals;
+use super::standing::{self, Standing};
 use super::tasks::Tasks;
 use super::uploads::{self, Parts};
-use super::{gaps, id_mode, progress, retire};
+use super::{id_mode, progress, retire};
 use crate::config::Config;
 
 /// Partitions handed over ahead of the hot path's taking them.
@@ -45,7 +48,7 @@ impl Process {
     }
 
     /// Starts hot path, settler, what takes edge logs in, and the publishing of `final_through`. `alone`: no other
-    /// process can be taking uploads now. Returns what all of them count into.
+    /// process can be taking uploads now. Returns what all of them count into, and what is known of the lake as it changes.
     ///
     /// # Errors
     /// When the rules or the tables can't be read.
@@ -53,11 +56,18 @@ impl Process {
         config: &Config,
         store: &LinkStore,
         lake: &Lake,
-        own: &[Journal],
+        own: Option<&OwnJournals>,
         alone: bool,
         metrics: &mut Registry,
         back: &mut Tasks,
-    ) -> anyhow::Result<Metrics> {
+    ) -> anyhow::Result<(Metrics, watch::Receiver<Standing>)> {
+        let lake_watcher = standing::Watcher::new(lake.clone(), store.clone(), config.journal_dir()).await;
+        let standing = lake_watcher.standing();
+        let stop = back.stop_token();
+        back.spawn("lake watch", async move {
+            lake_watcher.run(stop).await;
+            Ok(())
+        });
         let counted = Metrics::default();
         counted.register(metrics);
         let registry: Arc<LinkStore> = Arc::new(store.clone());
@@ -70,25 +80,11 @@ impl Process {
             hot_config(config),
         )
         .with_metrics(counted.clone());
-        let watched =
-            retire::watch(store.clone(), lake.clone(), hot.status(), config.journal.retire_after.0, back.stop_token());
-        back.spawn("silent journals", async move {
-            watched.await;
-            Ok(())
-        });
         let (hand_over, partitions) = mpsc::channel(HANDED_OVER);
+        let reading = Reading { config, store, lake, own, standing: standing.clone() };
+        reading.start(hot.status(), hand_over, back);
         let stop = back.stop_token();
         back.spawn("hot path", async move { Ok(hot.run(partitions, stop).await?) });
-        let stop = back.stop_token();
-        let own = own.to_vec();
-        let (journals, directory) = (own.clone(), config.journal_dir());
-        back.spawn("partitions", async move { partitions_of(journals, directory, hand_over, stop).await });
-
-        let (losing, into, stop) = (own.clone(), lake.clone(), back.stop_token());
-        back.spawn("gaps", async move {
-            gaps::record(losing, into, stop).await;
-            Ok(())
-        });
         let parts = Parts { config, store, lake, enricher, metrics: counted.clone(), alone };
         uploads::start(parts, back).await?;
         let settler = Settler::new(lake, registry, settle_config(config)).await?.with_metrics(counted.clone());
@@ -108,24 +104,88 @@ impl Process {
             progress::publish(store, lake, has_edge, settle, stop).await;
             Ok(())
         });
-        Ok(counted)
+        Ok((counted, standing))
     }
 }
 
-/// Hands every journal to the hot path: this process's own, or those that other processes make in the folder.
+/// What journals are read with.
+struct Reading<'a> {
+    config: &'a Config,
+    store: &'a LinkStore,
+    lake: &'a Lake,
+    /// Those of this process, when it redirects too.
+    own: Option<&'a OwnJournals>,
+    standing: watch::Receiver<Standing>,
+}
+
+impl Reading<'_> {
+    /// Hands journals to the hot path, whose `status` comes along, gives up those that are silent, and writes down what
+    /// they have lost.
+    fn start(self, status: watch::Receiver<HotStatus>, hand_over: mpsc::Sender<Box<dyn Partition>>, back: &mut Tasks) {
+        let Self { config, store, lake, own, standing } = self;
+        let directory = config.journal_dir();
+        let watcher = retire::Watcher {
+            store: store.clone(),
+            lake: lake.clone(),
+            directory: directory.clone(),
+            own: own.cloned().unwrap_or_default(),
+            status,
+            standing: standing.clone(),
+            after: config.journal.retire_after.0,
+        };
+        let stop = back.stop_token();
+        back.spawn("silent journals", async move {
+            watcher.run(stop).await;
+            Ok(())
+        });
+        let all = own.cloned().unwrap_or_default();
+        let recorder = Recorder::new(all, directory.clone(), lake.clone(), store.clone(), standing.clone());
+        let stop = back.stop_token();
+        back.spawn("losses", async move {
+            recorder.run(stop).await;
+            Ok(())
+        });
+        let (stop, mut right_lake, own) = (back.stop_token(), standing, own.cloned());
+        back.spawn("partitions", async move {
+            // nothing goes into a lake that isn't known to be the right one
+            let is_whole = right_lake.wait_for(|standing| *standing == Standing::Whole);
+            if stop.run_until_cancelled(is_whole).await.is_none() {
+                return Ok(());
+            }
+            match own {
+                Some(own) => own_partitions(own, hand_over, stop).await,
+                None => partitions_of(directory, hand_over, stop).await,
+            }
+        });
+    }
+}
+
+/// Hands every journal of this process to the hot path, those that join later too.
+async fn own_partitions(
+    own: OwnJournals,
+    hand_over: mpsc::Sender<Box<dyn Partition>>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut joined = own.watch();
+    let mut known = 0;
+    loop {
+        let all = joined.borrow_and_update().clone();
+        for journal in &all[known..] {
+            hand_over.send(Box::new(JournalPartition::new(journal))).await.ok().context("the hot path has gone")?;
+        }
+        known = all.len();
+        if stop.run_until_cancelled(joined.changed()).await.is_none_or(|changed| changed.is_err()) {
+            return Ok(());
+        }
+    }
+}
+
+/// Hands every journal that other processes make in the folder to the hot path.
 async fn partitions_of(
-    own: Vec<Journal>,
     directory: PathBuf,
     hand_over: mpsc::Sender<Box<dyn Partition>>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    if !own.is_empty() {
-        for journal in &own {
-            hand_over.send(Box::new(JournalPartition::new(journal))).await.ok().context("the hot path has gone")?;
-        }
-        stop.cancelled().await;
-        return Ok(());
-    }
     let mut known = HashSet::new();
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {

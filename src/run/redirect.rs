@@ -1,12 +1,16 @@
 //! The redirect role: listener, journals, their sync and trimming.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use http::HeaderName;
 use redirect::links::{Domains, LinkStore};
 use redirect::listener::{Edge as EdgeRules, Listener, ListenerConfig, ListenerMetrics, Ttls};
 
-use super::journals::{Committed, NodeJournals, trim};
+use super::journals::NodeJournals;
+use super::own::OwnJournals;
 use super::tasks::Tasks;
+use super::tend::{Committed, Tending};
 use crate::config::{Config, Edge, IdMode};
 
 /// What the redirect role was started with.
@@ -15,6 +19,7 @@ pub(crate) struct Redirect {
     /// Its journals.
     node: NodeJournals,
     listener: Listener,
+    max_skew: Duration,
 }
 
 impl Redirect {
@@ -30,7 +35,7 @@ impl Redirect {
         };
         let node = NodeJournals::open(config, store, workers).await?;
         let listener = Listener::bind(listener, store.clone(), node.workers.clone(), metrics)?;
-        Ok(Self { node, listener })
+        Ok(Self { node, listener, max_skew: config.edge.max_skew.0 })
     }
 
     /// Where it listens.
@@ -45,22 +50,24 @@ impl Redirect {
         committed: Committed,
         front: &mut Tasks,
         back: &mut Tasks,
-    ) -> NodeJournals {
+    ) -> OwnJournals {
         let stop = front.stop_token();
         let listener = self.listener;
         front.spawn("redirect listener", async move { Ok(listener.run(stop).await?) });
-        let sync = self.node.journals.sync_task(self.node.all());
+        let own = self.node.own.clone();
+        let sync = self.node.journals.sync_task(own.watch());
         let stop = back.stop_token();
         back.spawn("journal sync", async move {
             sync.run(stop).await;
             Ok(())
         });
-        let (stop, all) = (back.stop_token(), self.node.all());
-        back.spawn("journal trim", async move {
-            trim(all, store, committed, stop).await;
+        let stop = back.stop_token();
+        let tending = Tending::new(self.node, store, committed, self.max_skew);
+        back.spawn("journal upkeep", async move {
+            tending.run(stop).await;
             Ok(())
         });
-        self.node
+        own
     }
 }
 

@@ -1,65 +1,145 @@
 //! A journal that stays silent is given up by itself after `journal.retire_after`, so that one dead node doesn't hold
 //! `complete_through` back for ever. What it still holds is late when it returns: nothing is lost by that.
 
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ingest::ports::{JournalState, RegisteredJournal, Registry as _};
-use processor::hot::{self, HotStatus};
+use processor::hot::HotStatus;
 use processor::lake::Lake;
 use redirect::links::LinkStore;
 use schemas::{JournalId, UtcMicros};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How often journals are looked at.
-const EVERY: Duration = Duration::from_secs(30);
+use super::give_up::{GivenUp, give_up};
+use super::own::OwnJournals;
+use super::standing::Standing;
 
-/// The journals to give up: open, nothing heard of them for `after`, and nothing left to read of them here. While the
-/// lake can't be written it is nobody's fault but the lake's.
-fn silent(journals: &[RegisteredJournal], status: &HotStatus, now: UtcMicros, after: Duration) -> Vec<JournalId> {
-    if status.failing.is_some() {
-        return Vec::new();
-    }
-    let has_more = |id: JournalId| {
-        let name = id.to_string();
-        status.partitions.iter().any(|part| *part.name == *name && part.failing.is_none() && part.next < part.end)
-    };
-    let open = journals.iter().filter(|journal| journal.state == JournalState::Open);
-    open.filter(|journal| now.since(journal.through) > after && !has_more(journal.id))
-        .map(|journal| journal.id)
-        .collect()
+/// How often journals are looked at, at least and at most; between that, so that a silence is four looks long.
+const OFTEN: Duration = Duration::from_secs(1);
+const SELDOM: Duration = Duration::from_secs(30);
+/// A look that comes so many times later than it should: whoever looks was suspended in between.
+const LATE: u32 = 2;
+
+/// How long journals have been silent, as far as anybody listened. Pure.
+///
+/// Silence is what passed between two looks that came in time, while clicks could be brought into the lake and nothing was
+/// left to read of the journal. What passes while the watcher is suspended, as with a laptop that sleeps, is nobody's silence.
+#[derive(Debug)]
+struct Silence {
+    every: Duration,
+    last_look: Option<Instant>,
+    journals: HashMap<JournalId, (UtcMicros, Duration)>,
 }
 
-/// Gives silent journals up until `stop`. Silence counts from this process's start at the earliest: before that nobody
-/// may have listened.
-pub(crate) async fn watch(
-    store: LinkStore,
-    lake: Lake,
-    status: watch::Receiver<HotStatus>,
-    after: Duration,
-    stop: CancellationToken,
-) {
-    let started = Instant::now();
-    let mut ticks = tokio::time::interval(EVERY);
-    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        if started.elapsed() < after {
-            continue;
-        }
-        let journals = match store.journals().await {
-            Ok(journals) => journals,
-            Err(error) => {
-                tracing::warn!(%error, "silent journals can't be looked for now");
+impl Silence {
+    /// Nobody has listened yet. Looks come `every` so often.
+    fn new(every: Duration) -> Self {
+        Self { every, last_look: None, journals: HashMap::new() }
+    }
+
+    /// Takes a look, and names the open journals that have been silent for `after`. Not one that is `alive`: its owner
+    /// is this process, which knows better. `status` is that of the hot path, `None` when it reads nothing.
+    fn look(
+        &mut self,
+        now: Instant,
+        journals: &[RegisteredJournal],
+        status: Option<&HotStatus>,
+        alive: &[JournalId],
+        after: Duration,
+    ) -> Vec<JournalId> {
+        let passed = self.last_look.map_or(Duration::ZERO, |last| now.duration_since(last));
+        self.last_look = Some(now);
+        let is_deaf = status.is_none_or(|status| status.failing.is_some());
+        let listened = if passed > self.every * LATE || is_deaf { Duration::ZERO } else { passed };
+        let has_more = |id: JournalId| {
+            let name = id.to_string();
+            let partitions = status.map_or(&[][..], |status| &status.partitions);
+            partitions.iter().any(|part| *part.name == *name && part.failing.is_none() && part.next < part.end)
+        };
+        let mut silent = HashMap::new();
+        for known in journals {
+            if known.state != JournalState::Open || alive.contains(&known.id) {
                 continue;
             }
-        };
-        let silent = silent(&journals, &status.borrow(), UtcMicros::now(), after);
-        for id in silent {
-            match hot::retire(&lake, &store, id).await {
-                Ok(()) => {
-                    tracing::error!(journal = %id, ?after, "silent for too long: given up, what it holds is late")
+            let before = self.journals.get(&known.id).filter(|(through, _)| *through == known.through);
+            let so_far = match before {
+                Some((_, so_far)) if !has_more(known.id) => *so_far + listened,
+                _ => Duration::ZERO,
+            };
+            silent.insert(known.id, (known.through, so_far));
+        }
+        self.journals = silent;
+        let is_over = |id: &&JournalId| self.journals.get(*id).is_some_and(|(_, so_far)| *so_far >= after);
+        let mut over: Vec<JournalId> = self.journals.keys().filter(is_over).copied().collect();
+        over.sort_unstable();
+        over
+    }
+}
+
+/// Gives silent journals up.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    /// The registry.
+    pub(crate) store: LinkStore,
+    /// Where a retirement is recorded.
+    pub(crate) lake: Lake,
+    /// Where journals are.
+    pub(crate) directory: PathBuf,
+    /// Those of this process.
+    pub(crate) own: OwnJournals,
+    /// How far the hot path is.
+    pub(crate) status: watch::Receiver<HotStatus>,
+    /// What is known of the lake.
+    pub(crate) standing: watch::Receiver<Standing>,
+    /// `journal.retire_after`
+    pub(crate) after: Duration,
+}
+
+impl Watcher {
+    /// Until `stop`.
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        let every = (self.after / 4).clamp(OFTEN, SELDOM);
+        let mut silence = Silence::new(every);
+        let mut ticks = tokio::time::interval(every);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            let journals = match self.store.journals().await {
+                Ok(journals) => journals,
+                Err(error) => {
+                    tracing::warn!(%error, "silent journals can't be looked for now");
+                    continue;
                 }
-                Err(error) => tracing::warn!(journal = %id, %error, "can't be given up now"),
+            };
+            let is_reading = *self.standing.borrow() == Standing::Whole;
+            let status = is_reading.then(|| self.status.borrow().clone());
+            let silent = silence.look(Instant::now(), &journals, status.as_ref(), &self.alive(), self.after);
+            for id in silent {
+                self.give_up(id).await;
             }
+        }
+    }
+
+    /// Journals of this process that can speak for themselves: all but the damaged.
+    fn alive(&self) -> Vec<JournalId> {
+        let own = self.own.all();
+        own.iter().filter(|journal| journal.stats().damage.is_none()).map(|journal| journal.id()).collect()
+    }
+
+    async fn give_up(&self, id: JournalId) {
+        let after = self.after;
+        match give_up(&self.lake, &self.store, &self.directory, id).await {
+            Ok(GivenUp::Closed) => {}
+            Ok(GivenUp::Whole) => {
+                tracing::error!(journal = %id, ?after, "silent for too long: given up, what it holds is late");
+            }
+            Ok(GivenUp::Lost(gap)) => {
+                let (start, end, why) = (gap.start, gap.end, gap.reason);
+                tracing::error!(journal = %id, ?after, %start, %end, why, "given up, and clicks are lost with it");
+            }
+            Err(error) => tracing::warn!(journal = %id, error = format!("{error:#}"), "can't be given up now"),
         }
     }
 }
@@ -68,6 +148,9 @@ pub(crate) async fn watch(
 mod tests {
     use super::*;
     use processor::hot::PartitionStatus;
+
+    const EVERY: Duration = Duration::from_secs(10);
+    const AFTER: Duration = Duration::from_secs(60);
 
     fn journal(id: JournalId, state: JournalState, through: i64) -> RegisteredJournal {
         let through = UtcMicros(through * 1_000_000);
@@ -78,30 +161,76 @@ mod tests {
         PartitionStatus { name: id.to_string().into(), next, end, failing: failing.map(str::to_owned) }
     }
 
+    /// The seconds at which looks at one open journal, that says nothing, give it up.
+    fn given_up_at(looks: impl IntoIterator<Item = u64>) -> Vec<u64> {
+        let (start, open) = (Instant::now(), [journal(JournalId::new(), JournalState::Open, 1)]);
+        let mut silence = Silence::new(EVERY);
+        let mut gives_up = |at: &u64| {
+            let now = start + Duration::from_secs(*at);
+            !silence.look(now, &open, Some(&HotStatus::default()), &[], AFTER).is_empty()
+        };
+        looks.into_iter().filter(|at| gives_up(at)).collect()
+    }
+
     #[test]
     fn only_the_silent_are_given_up() {
-        let [quiet, busy, catching_up, damaged, closed, gone] = std::array::from_fn(|_| JournalId::new());
-        let journals = [
-            journal(quiet, JournalState::Open, 10),
-            journal(busy, JournalState::Open, 95),
-            journal(catching_up, JournalState::Open, 10),
-            journal(damaged, JournalState::Open, 10),
-            journal(closed, JournalState::Closed, 10),
-            journal(gone, JournalState::Open, 10),
-        ];
-        let mut status = HotStatus {
+        let [quiet, catching_up, damaged, closed, gone, own] = std::array::from_fn(|_| JournalId::new());
+        let journals = [quiet, catching_up, damaged, gone, own].map(|id| journal(id, JournalState::Open, 10));
+        let journals: Vec<_> = journals.into_iter().chain([journal(closed, JournalState::Closed, 10)]).collect();
+        let status = HotStatus {
             partitions: vec![
                 partition(quiet, 5, 5, None),
-                partition(busy, 5, 9, None),
                 partition(catching_up, 5, 9, None),
                 partition(damaged, 5, 9, Some("synced frames are gone")),
             ],
             ..HotStatus::default()
         };
-        let after = Duration::from_secs(60);
-        let at = UtcMicros(100_000_000);
-        assert_eq!(silent(&journals, &status, at, after), [quiet, damaged, gone]);
-        status.failing = Some("the lake is down".into());
-        assert_eq!(silent(&journals, &status, at, after), []);
+        let start = Instant::now();
+        let mut silence = Silence::new(EVERY);
+        let mut look =
+            |at: u32, status: &HotStatus| silence.look(start + EVERY * at, &journals, Some(status), &[own], AFTER);
+        for at in 0..6 {
+            assert_eq!(look(at, &status), []);
+        }
+        let mut expected = [quiet, damaged, gone];
+        expected.sort_unstable();
+        assert_eq!(look(6, &status), expected);
+    }
+
+    #[test]
+    fn a_lake_that_fails_is_nobodys_silence_and_a_word_begins_anew() {
+        let id = JournalId::new();
+        let start = Instant::now();
+        let mut silence = Silence::new(EVERY);
+        let failing = HotStatus { failing: Some("the lake is down".into()), ..HotStatus::default() };
+        let well = HotStatus::default();
+        let mut look = |at: u32, through: i64, status: Option<&HotStatus>| {
+            let open = [journal(id, JournalState::Open, through)];
+            !silence.look(start + EVERY * at, &open, status, &[], AFTER).is_empty()
+        };
+        for at in 0..10 {
+            assert!(!look(at, 1, Some(&failing)));
+        }
+        for at in 10..20 {
+            assert!(!look(at, 1, None), "the lake is not the right one");
+        }
+        for at in 20..25 {
+            assert!(!look(at, 1, Some(&well)));
+        }
+        for at in 25..31 {
+            assert!(!look(at, 2, Some(&well)), "it has said something at 25: {at}");
+        }
+        assert!(look(31, 2, Some(&well)));
+    }
+
+    #[test]
+    fn what_passes_while_the_watcher_sleeps_is_no_silence() {
+        assert_eq!(given_up_at((0..=60).step_by(10)), [60]);
+        // asleep from 20 to 5,000
+        assert_eq!(given_up_at([0, 10, 20, 5_000, 5_010, 5_020, 5_030, 5_040, 5_050]), [5_040, 5_050]);
+        // again and again, so that nobody ever listens
+        assert_eq!(given_up_at((0..10).map(|n| n * 3_600)), [0; 0]);
+        // a little late is in time
+        assert_eq!(given_up_at([0, 19, 38, 57, 76]), [76]);
     }
 }

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ingest::journal::Journal;
 use ingest::ports::{JournalState, RegisteredJournal, Registry};
 use processor::lake::Lake;
 use processor::settle::{Mismatched, waiting};
@@ -18,8 +17,11 @@ use query::{Freshness, StatusError, StatusSource};
 use redirect::links::{EdgeSource, LinkStore};
 use schemas::tables::Table;
 use schemas::{JournalId, UtcMicros};
+use tokio::sync::watch;
 
+use super::own::OwnJournals;
 use super::progress;
+use super::standing::{self, Standing};
 
 /// A journal is called silent when its last mark in the lake is so old: idle journals mark every ten seconds.
 const SILENT_AFTER: Duration = Duration::from_secs(60);
@@ -32,13 +34,15 @@ pub(crate) struct Sources {
     /// What waits in `arrivals`, and continuous sources.
     pub(crate) lake: Lake,
     /// Journals of this process; those of others are known by the registry and their folder.
-    pub(crate) own: Vec<Journal>,
+    pub(crate) own: OwnJournals,
     /// Where journals are.
     pub(crate) directory: PathBuf,
     /// Whether a CDN is in front.
     pub(crate) has_edge: bool,
     /// How long logs may take; a source without progress for longer is silent.
     pub(crate) settle: Duration,
+    /// What is known of the lake, in a process that keeps an eye on it.
+    pub(crate) standing: Option<watch::Receiver<Standing>>,
 }
 
 fn failed(error: impl std::fmt::Display) -> StatusError {
@@ -71,7 +75,11 @@ impl StatusSource for Sources {
             as_of: now,
             complete_through: freshness.complete_through,
             final_through: freshness.final_through,
-            held_back_by: held_back_by.map(|(journal, _)| format!("journal {}", journal.id)).or(source),
+            held_back_by: self
+                .lake_lost()
+                .await?
+                .or(held_back_by.map(|(journal, _)| format!("journal {}", journal.id)))
+                .or(source),
             stream: StreamStatus {
                 backend: "embedded".to_owned(),
                 lag_records: open().map(|(journal, _)| journal.unsent).sum(),
@@ -101,9 +109,21 @@ fn partitions(journals: &[JournalStatus], registered: &[RegisteredJournal]) -> V
 }
 
 impl Sources {
+    /// Why the lake isn't the one that the registry knows, if it isn't: nothing is brought into it then.
+    async fn lake_lost(&self) -> Result<Option<String>, StatusError> {
+        let standing = match &self.standing {
+            Some(known) => known.borrow().clone(),
+            None => standing::look(&self.lake, &mut None, &self.store, &self.directory).await.map_err(failed)?,
+        };
+        Ok(match standing {
+            Standing::Lost(why) => Some(format!("lake: {why}")),
+            Standing::Whole | Standing::Unknown => None,
+        })
+    }
+
     /// The journals as registered, in that order.
     pub(crate) fn journals(&self, registered: &[RegisteredJournal], now: UtcMicros) -> Vec<JournalStatus> {
-        let own: HashMap<JournalId, _> = self.own.iter().map(|journal| (journal.id(), journal.stats())).collect();
+        let own: HashMap<JournalId, _> = self.own.all().iter().map(|journal| (journal.id(), journal.stats())).collect();
         let one = |known: &RegisteredJournal| {
             let stats = own.get(&known.id);
             let silent = known.state == JournalState::Open && now.since(known.through) > SILENT_AFTER;

@@ -111,10 +111,27 @@ impl Node {
     /// # Errors
     /// As [`Node::start`].
     pub async fn start_with(&mut self, arguments: &[&str]) -> Result<()> {
+        self.spawn(arguments)?;
+        self.wait_until_ready().await
+    }
+
+    /// Starts with these arguments and waits for nothing.
+    ///
+    /// # Errors
+    /// When it runs already, or can't be started.
+    pub fn spawn(&mut self, arguments: &[&str]) -> Result<()> {
         ensure!(self.child.is_none(), "it runs already");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_file())?;
         let child = self.command().args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
         self.child = Some(child);
+        Ok(())
+    }
+
+    /// Waits until `/readyz` says so.
+    ///
+    /// # Errors
+    /// As [`Node::start`].
+    pub async fn wait_until_ready(&mut self) -> Result<()> {
         let begin = Instant::now();
         while !self.is_ready().await {
             if let Some(status) = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten()) {
@@ -131,6 +148,26 @@ impl Node {
     pub async fn is_ready(&self) -> bool {
         let answer = self.client.get(format!("http://127.0.0.1:{}/readyz", self.ops)).send().await;
         answer.is_ok_and(|answer| answer.status().is_success())
+    }
+
+    /// What `/readyz` says, as soon as it says something that contains `part`.
+    ///
+    /// # Errors
+    /// When it doesn't in time; the message holds the log.
+    pub async fn readyz_says(&self, part: &str) -> Result<String> {
+        let begin = Instant::now();
+        loop {
+            let answer = self.client.get(format!("http://127.0.0.1:{}/readyz", self.ops)).send().await;
+            let text = match answer {
+                Ok(answer) => answer.text().await?,
+                Err(_) => String::new(),
+            };
+            if text.contains(part) {
+                return Ok(text);
+            }
+            ensure!(begin.elapsed() < PATIENCE, "/readyz says {text:?}, not {part:?}:\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// `kill -9`.

@@ -7,6 +7,7 @@ mod edge_logs;
 mod errors;
 mod events;
 mod exact;
+mod losses;
 mod product;
 mod roles;
 mod ways_in;

@@ -31,6 +31,9 @@ fn a_broken_configuration_names_key_value_and_what_is_expected() -> anyhow::Resu
         fails(&node, &["config", "check"], 1, &words);
         fails(&node, &["up"], 1, &words);
     }
+    std::fs::write(node.config(), "[redirect]\ns_maxage = \"5s\"")?;
+    let told = node.ok(&["config", "check"])?;
+    assert!(told.contains("highwater.toml: the configuration is valid") && told.lines().count() == 1, "{told}");
     Ok(())
 }
 

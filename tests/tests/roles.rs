@@ -6,7 +6,7 @@ use serde_json::Value;
 use tests::load::{Connection, Request};
 use tests::node::Node;
 
-fn click(code: &str) -> Request {
+pub(crate) fn click(code: &str) -> Request {
     Request {
         method: "GET",
         target: format!("/{code}?utm_campaign={}", "long".repeat(100)),
@@ -17,7 +17,7 @@ fn click(code: &str) -> Request {
 }
 
 /// Sends clicks, all of which must be answered, until `done` or for too long.
-async fn send_until(node: &Node, code: &str, outcome: &str) -> anyhow::Result<()> {
+pub(crate) async fn send_until(node: &Node, code: &str, outcome: &str) -> anyhow::Result<()> {
     let mut connection = Connection::open(node.redirect).await?;
     for _ in 0..100 {
         for _ in 0..50 {
@@ -31,7 +31,7 @@ async fn send_until(node: &Node, code: &str, outcome: &str) -> anyhow::Result<()
 }
 
 /// Rows of `clicks`, by code.
-async fn rows(node: &Node, code: &str) -> anyhow::Result<u64> {
+pub(crate) async fn rows(node: &Node, code: &str) -> anyhow::Result<u64> {
     let sql = format!("SELECT count(*) AS n FROM clicks WHERE code = '{code}'");
     let rows = node.json(&["sql", &sql, "--format", "json"])?;
     Ok(rows[0]["n"].as_u64().unwrap_or_default())

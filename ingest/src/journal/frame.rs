@@ -143,11 +143,11 @@ pub(crate) fn parse(bytes: &[u8], seed: Seed, position: u64) -> Parsed<'_> {
     Parsed::Frame(Frame { position, time: UtcMicros(number(&head[9..]) as i64), content, bytes: HEAD + length })
 }
 
-/// Reads a mark at the beginning of `bytes` whose position isn't known.
-pub(crate) fn parse_mark_anywhere(bytes: &[u8], seed: Seed) -> Option<Mark> {
+/// Reads a mark, and its time, at the beginning of `bytes`; its position isn't known.
+pub(crate) fn parse_mark_anywhere(bytes: &[u8], seed: Seed) -> Option<(Mark, UtcMicros)> {
     let (own, _) = mark_of(bytes.get(HEAD..MARK_BYTES)?)?;
     match parse(bytes, seed, own) {
-        Parsed::Frame(Frame { content: Content::Mark(mark), .. }) => Some(mark),
+        Parsed::Frame(Frame { content: Content::Mark(mark), time, .. }) => Some((mark, time)),
         _ => None,
     }
 }
@@ -252,7 +252,8 @@ mod tests {
         #[test]
         fn a_mark_is_found_without_its_position(position in any::<u64>(), synced in any::<u64>()) {
             let bytes = mark(position, synced, false);
-            prop_assert_eq!(parse_mark_anywhere(&bytes, seed()), Some(Mark { synced, last: false }));
+            let time = UtcMicros(1_773_480_413_123_456);
+            prop_assert_eq!(parse_mark_anywhere(&bytes, seed()), Some((Mark { synced, last: false }, time)));
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use schemas::{Analytics, JournalId, UtcMicros};
 use tokio::sync::watch;
@@ -87,11 +88,13 @@ impl Journal {
         writer.append(promise, now, &self.inner.budget, encode)
     }
 
-    /// Writes a last mark, syncs, and takes no more events. Readers that reach the end see that it is one.
+    /// Writes a last mark, syncs, and takes no more events. Readers that reach the end see that it is one. The count
+    /// of losses is made durable first, whether there is room for the mark or not.
     ///
     /// # Errors
     /// When the last mark can't be written (try again) or not be synced ([`Journal::sync`] tries again).
     pub fn seal(&self) -> io::Result<()> {
+        self.close_losses();
         {
             let mut writer = self.writer();
             if !writer.sealed {
@@ -100,6 +103,36 @@ impl Journal {
             }
         }
         self.sync()
+    }
+
+    /// Whether losses have been counted that aren't on the disk, and it is time to sync them.
+    pub(crate) fn losses_due(&self, now: Instant) -> bool {
+        self.writer().loss_file.as_ref().is_some_and(|file| file.is_due(now))
+    }
+
+    /// Brings the count of losses to the disk.
+    pub(crate) fn sync_losses(&self, now: Instant) {
+        let Some(sync) = self.writer().loss_file.as_mut().and_then(|file| file.begin_sync(now)) else { return };
+        // outside the lock: appends go on meanwhile
+        if let Err(error) = sync.sync() {
+            tracing::error!(%error, journal = %self.id(), "the count of losses can't be synced");
+            if let Some(file) = &mut self.writer().loss_file {
+                file.sync_failed();
+            }
+        }
+    }
+
+    /// Nobody will append any more: the count of losses is final, and exact.
+    fn close_losses(&self) {
+        {
+            let mut writer = self.writer();
+            let lost = writer.lost;
+            match &mut writer.loss_file {
+                Some(file) if lost.count > 0 => file.write(&lost, true),
+                _ => return,
+            }
+        }
+        self.sync_losses(Instant::now());
     }
 
     /// Whether it takes no more events.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use schemas::{JournalId, UtcMicros};
+use tokio::sync::watch;
 
 use super::budget::Budget;
 use super::clock::Clock;
@@ -12,6 +13,7 @@ use super::disk::{Disk, RealDisk};
 use super::error::JournalError;
 use super::handle::Journal;
 use super::lock::own;
+use super::loss_file::LossFile;
 use super::recover::recover;
 use super::segment::{HEADER, Place};
 use super::stats::Damage;
@@ -117,8 +119,12 @@ impl Journals {
             tracing::error!(journal = %id, end, committed, "the journal ends before what the lake holds of it");
             recovered.damage = Some(Damage { position: end, synced: committed });
         }
+        let kept = self.budget.with_reserve(|| LossFile::open(&place));
+        let kept = kept.inspect_err(|error| {
+            tracing::error!(%error, journal = %id, "no room to keep count of losses: a kill would forget them");
+        });
         let limits = Limits { bytes: self.segment_bytes(), age: SEGMENT_AGE };
-        let writer = Writer::new(place, limits, recovered, first_mark, &self.budget)
+        let writer = Writer::new(place, limits, recovered, first_mark, kept.ok(), &self.budget)
             .map_err(JournalError::io("beginning a segment in", &directory))?;
         Ok(Journal::new(writer, Arc::clone(&self.budget), self.clock.clone(), owned))
     }
@@ -137,8 +143,9 @@ impl Journals {
         self.disk.sync_directory(&self.directory).map_err(JournalError::io("syncing", &self.directory))
     }
 
-    /// The task that syncs `journals` on the configured interval and looks after the reserve.
-    pub fn sync_task(&self, journals: Vec<Journal>) -> SyncTask {
+    /// The task that syncs `journals` on the configured interval and looks after the reserve. Those that join later are
+    /// taken along.
+    pub fn sync_task(&self, journals: watch::Receiver<Vec<Journal>>) -> SyncTask {
         SyncTask::new(journals, Arc::clone(&self.budget), self.config.sync)
     }
 

@@ -21,7 +21,8 @@
 //! * Kill: nothing written is lost; at most the beginning of a frame is cut off when the journal is opened again.
 //! * Power cut: the unsynced tail goes, counted.
 //! * Full disk, or full budget: events that may be sampled are dropped and counted; billed clicks go into the
-//!   [`Budget`]'s reserve; when that is full too they are lost and counted. Redirects go on in any case.
+//!   [`Budget`]'s reserve; when that is full too they are lost and counted, in a file whose blocks are taken
+//!   beforehand. Redirects go on in any case.
 //! * A write error: what it left behind is cut off, or the journal goes on in a new segment.
 //! * A sync error: readers stand still, the unsynced frames are written again to a new segment. While
 //!   syncing keeps failing, [`JournalStats::sync_failing_since`] says since when.
@@ -42,7 +43,7 @@
 //!
 //! # Files
 //! `frame` bytes of a frame · `segment` files · `scan` walking over them · `recover` opening · `writer` appending ·
-//! `handle` the journal in use · `round` and `rehome` syncing · `reader`, `follow`, `partition` reading ·
+//! `handle` the journal in use, `worker` whose it is · `loss_file` what was lost · `inspect` a look from outside · `round` and `rehome` syncing · `reader`, `follow`, `partition` reading ·
 //! `marks` when to mark · `budget` and `ballast` · `journals` the directory · `sync_task` the timer ·
 //! `disk`, `clock`, `lock` the world outside
 
@@ -54,8 +55,10 @@ mod error;
 mod follow;
 mod frame;
 mod handle;
+mod inspect;
 mod journals;
 mod lock;
+mod loss_file;
 mod marks;
 mod partition;
 mod reader;
@@ -68,13 +71,17 @@ mod stats;
 mod sync_task;
 #[cfg(test)]
 mod tests;
+mod worker;
 mod writer;
 
 pub use budget::Budget;
 pub use error::JournalError;
 pub use handle::Journal;
+pub use inspect::{Inspection, first_of, inspect};
 pub use journals::{JournalConfig, Journals};
+pub use loss_file::{forget_losses, losses_of};
 pub use partition::JournalPartition;
 pub use stats::{BudgetStats, Damage, JournalStats, Losses, Refusal, Torn};
 pub use sync_task::SyncTask;
+pub use worker::WorkerJournal;
 pub use writer::Appended;

@@ -15,7 +15,7 @@ use schemas::UtcMicros;
 use super::disk::DiskFile;
 use super::error::JournalError;
 use super::frame::Content;
-use super::scan::{At, Tail, salvage_synced, scan};
+use super::scan::{At, Tail, salvage, scan};
 use super::segment::{Draft, HEADER, Place, Segment, list, read_header};
 use super::stats::{Damage, Torn};
 
@@ -36,7 +36,7 @@ pub(crate) struct Recovered {
 }
 
 /// A segment that was read.
-struct Looked {
+pub(super) struct Looked {
     first: u64,
     path: PathBuf,
     file: Arc<dyn DiskFile>,
@@ -47,14 +47,16 @@ struct Looked {
     born: Option<UtcMicros>,
     /// Time of its last frame, else of its header.
     time: Option<UtcMicros>,
+    /// The latest time known of it: `time`, or that of a mark behind its tail.
+    pub(super) newest: Option<UtcMicros>,
     sealed: bool,
     /// Greatest `synced` of its marks, those behind its tail too.
-    synced: u64,
+    pub(super) synced: u64,
 }
 
 impl Looked {
     /// The position up to which it can be read.
-    fn reached(&self) -> u64 {
+    pub(super) fn reached(&self) -> u64 {
         if self.born.is_some() { self.end.position } else { self.first }
     }
 }
@@ -102,7 +104,7 @@ pub(crate) fn recover(place: &Place) -> Result<Recovered, JournalError> {
 }
 
 /// Reads one segment up to where the next begins.
-fn look(place: &Place, first: u64, path: PathBuf, limit: u64) -> Result<Looked, JournalError> {
+pub(super) fn look(place: &Place, first: u64, path: PathBuf, limit: u64) -> Result<Looked, JournalError> {
     let file: Arc<dyn DiskFile> = place.disk.open(&path, false).map_err(JournalError::io("opening", &path))?.into();
     let born = read_header(&*file, &path, place.id, first)?;
     let reading = |error| JournalError::io("reading", &path)(error);
@@ -117,19 +119,22 @@ fn look(place: &Place, first: u64, path: PathBuf, limit: u64) -> Result<Looked, 
         }
     })
     .map_err(|error| JournalError::io("reading", &path)(error))?;
+    let mut newest = time;
     if tail != Tail::Clean {
-        let found = salvage_synced(&*file, place.seed, end.offset);
-        synced = synced.max(found.map_err(|error| JournalError::io("reading", &path)(error))?.unwrap_or(0));
+        let found = salvage(&*file, place.seed, end.offset);
+        let found = found.map_err(|error| JournalError::io("reading", &path)(error))?;
+        synced = synced.max(found.map_or(0, |(synced, _)| synced));
+        newest = newest.max(found.map(|(_, time)| time));
     }
     if born.is_none() && end.position > first {
         // The header is synced before any frame counts, so frames behind a bad one were.
         synced = synced.max(first + 1);
     }
-    Ok(Looked { first, path, file, bytes, end, tail, born, time, sealed, synced })
+    Ok(Looked { first, path, file, bytes, end, tail, born, time, newest, sealed, synced })
 }
 
 /// The first segment that doesn't reach up to the next, or the last one if something follows its last frame.
-fn hole(looked: &VecDeque<Looked>) -> Option<usize> {
+pub(super) fn hole(looked: &VecDeque<Looked>) -> Option<usize> {
     (0..looked.len()).find(|index| {
         let this = &looked[*index];
         let whole = match looked.get(index + 1) {
@@ -142,7 +147,7 @@ fn hole(looked: &VecDeque<Looked>) -> Option<usize> {
 
 /// Whether synced frames are gone. A segment is trimmed only when the next one's header is synced, so if the oldest
 /// that is left has none, more than an unsynced tail is missing; unless it is the first of all.
-fn is_damage(looked: &VecDeque<Looked>, at: usize, synced: u64) -> bool {
+pub(super) fn is_damage(looked: &VecDeque<Looked>, at: usize, synced: u64) -> bool {
     looked[at].reached() < synced || (at == 0 && looked[0].born.is_none() && looked[0].first > 0)
 }
 

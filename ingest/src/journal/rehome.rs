@@ -224,7 +224,7 @@ impl Writer {
         }
         if copy.lost > 0 {
             let time = self.last_time;
-            self.lost.add(copy.lost, time, Refusal::Disk);
+            self.lose(copy.lost, time, Refusal::Disk);
         }
         Ok(())
     }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use schemas::UtcMicros;
+
 use super::disk::{ReadAt, read_full};
 use super::frame::{self, Frame, Parsed, Seed};
 use super::segment::HEADER;
@@ -77,24 +79,27 @@ pub(crate) fn scan(
     }
 }
 
-/// The greatest `synced` of the marks anywhere from `offset` on, among whatever other bytes.
+/// What the marks tell that stand anywhere from `offset` on, among whatever other bytes: the greatest `synced` and the
+/// latest time.
 ///
 /// # Errors
 /// When the file can't be read.
-pub(crate) fn salvage_synced(file: &(impl ReadAt + ?Sized), seed: Seed, offset: u64) -> io::Result<Option<u64>> {
+pub(crate) fn salvage(file: &(impl ReadAt + ?Sized), seed: Seed, offset: u64) -> io::Result<Option<(u64, UtcMicros)>> {
     let finder = memchr::memmem::Finder::new(&frame::MARK_PATTERN);
-    let mut greatest = None;
+    let mut told: Option<(u64, UtcMicros)> = None;
     let mut offset = offset;
     loop {
         let mut block = vec![0; BLOCK];
         let read = read_full(file, &mut block, offset)?;
         let block = &block[..read];
         for found in finder.find_iter(block).filter(|found| *found >= 4) {
-            let mark = frame::parse_mark_anywhere(&block[found - 4..], seed);
-            greatest = greatest.max(mark.map(|mark| mark.synced));
+            if let Some((mark, time)) = frame::parse_mark_anywhere(&block[found - 4..], seed) {
+                let before = told.unwrap_or((mark.synced, time));
+                told = Some((before.0.max(mark.synced), before.1.max(time)));
+            }
         }
         if read < BLOCK {
-            return Ok(greatest);
+            return Ok(told);
         }
         // A mark that the block's end cuts is whole in the next.
         offset += (BLOCK - frame::MARK_BYTES) as u64;

@@ -30,11 +30,14 @@ impl Refusal {
     }
 }
 
-/// Events that are gone, and when that was: enough for a row of `gaps`.
+/// Events that are gone, and when that was: enough for a row of `gaps`. Of billed clicks it is kept on disk and goes on
+/// counting when the journal is opened again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// How many.
+    /// How many, since the journal was made.
     pub count: u64,
+    /// So many of them were counted by a process that didn't come to its end: there may have been more.
+    pub at_least: u64,
     /// Time of the first.
     pub first: Option<UtcMicros>,
     /// Time of the last.
@@ -75,7 +78,7 @@ pub struct Damage {
     pub synced: u64,
 }
 
-/// One journal, as it stands. Counts begin anew when it is opened.
+/// One journal, as it stands. Counts but that of losses begin anew when it is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalStats {
     /// Its identity.
@@ -98,7 +101,7 @@ pub struct JournalStats {
     pub torn: Torn,
     /// Events that may be sampled (`internal`, `off`) and were not written.
     pub dropped: Losses,
-    /// Billed clicks that were not written.
+    /// Billed clicks that were not written, ever.
     pub lost: Losses,
     /// Failed sync rounds.
     pub sync_errors: u64,

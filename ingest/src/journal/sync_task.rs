@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
+use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -13,13 +14,13 @@ use super::handle::Journal;
 /// Group sync: one round per interval, for those journals that have something to sync or to mark.
 #[derive(Debug)]
 pub struct SyncTask {
-    journals: Vec<Journal>,
+    journals: watch::Receiver<Vec<Journal>>,
     budget: Arc<Budget>,
     every: Duration,
 }
 
 impl SyncTask {
-    pub(crate) fn new(journals: Vec<Journal>, budget: Arc<Budget>, every: Duration) -> Self {
+    pub(crate) fn new(journals: watch::Receiver<Vec<Journal>>, budget: Arc<Budget>, every: Duration) -> Self {
         Self { journals, budget, every: every.max(Duration::from_millis(1)) }
     }
 
@@ -37,13 +38,18 @@ impl SyncTask {
         let now = Instant::now();
         let budget = Arc::clone(&self.budget);
         let mut rounds = vec![tokio::task::spawn_blocking(move || budget.tend(now))];
-        let company = self.journals.iter().any(Journal::has_fresh_clicks);
-        for journal in self.journals.iter().filter(|journal| journal.is_due(now, company)) {
+        let journals = self.journals.borrow().clone();
+        let company = journals.iter().any(Journal::has_fresh_clicks);
+        for journal in journals.iter().filter(|journal| journal.is_due(now, company)) {
             let journal = journal.clone();
             rounds.push(tokio::task::spawn_blocking(move || {
                 // The journal has logged and counted its error.
                 let _ = journal.round_beside(now, company);
             }));
+        }
+        for journal in journals.iter().filter(|journal| journal.losses_due(now)) {
+            let journal = journal.clone();
+            rounds.push(tokio::task::spawn_blocking(move || journal.sync_losses(now)));
         }
         for ended in join_all(rounds).await {
             if let Err(error) = ended {

@@ -14,6 +14,7 @@ use schemas::{Analytics, UtcMicros};
 use super::budget::Budget;
 use super::disk::{is_full, write_all};
 use super::frame::{self, Mark};
+use super::loss_file::LossFile;
 use super::recover::Recovered;
 use super::scan::At;
 use super::segment::{Draft, HEADER, Place, Segment};
@@ -63,6 +64,8 @@ pub(crate) struct Writer {
     pub(crate) torn: Torn,
     pub(crate) dropped: Losses,
     pub(crate) lost: Losses,
+    /// Where `lost` is kept; `None` when the disk had no room for it.
+    pub(crate) loss_file: Option<LossFile>,
     pub(crate) sync_errors: u64,
     pub(crate) sync_failing_since: Option<UtcMicros>,
     /// Trimmed segments whose files are still to be deleted.
@@ -75,6 +78,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Goes on where `recovered` ends, or begins a new journal; all of it is synced then. No time is before `floor`.
+    /// `kept` is the journal's file of losses and what is in it.
     ///
     /// # Errors
     /// When the disk fails.
@@ -83,8 +87,10 @@ impl Writer {
         limits: Limits,
         recovered: Recovered,
         floor: UtcMicros,
+        kept: Option<(LossFile, Losses)>,
         budget: &Budget,
     ) -> io::Result<Self> {
+        let (loss_file, lost) = kept.map_or((None, Losses::default()), |(file, lost)| (Some(file), lost));
         let bytes = recovered.segments.iter().map(|segment| segment.bytes).sum();
         budget.take_anyway(bytes);
         let end = recovered.segments.back().map(|last| last.end.position);
@@ -105,7 +111,8 @@ impl Writer {
             damage: recovered.damage,
             torn: recovered.torn,
             dropped: Losses::default(),
-            lost: Losses::default(),
+            lost,
+            loss_file,
             sync_errors: 0,
             sync_failing_since: None,
             doomed: Vec::new(),
@@ -187,7 +194,7 @@ impl Writer {
     /// Counts an event that isn't written.
     fn refuse(&mut self, promise: Analytics, time: UtcMicros, why: Refusal) -> Appended {
         if promise == Analytics::Billed {
-            self.lost.add(1, time, why);
+            self.lose(1, time, why);
             if !std::mem::replace(&mut self.losing, true) {
                 tracing::error!(journal = %self.place.id, why = why.as_str(), "billed clicks are being lost");
             }
@@ -195,6 +202,14 @@ impl Writer {
         } else {
             self.dropped.add(1, time, why);
             Appended::Dropped(why)
+        }
+    }
+
+    /// Counts billed clicks that are gone, where a kill can't take the count back.
+    pub(crate) fn lose(&mut self, count: u64, time: UtcMicros, why: Refusal) {
+        self.lost.add(count, time, why);
+        if let Some(file) = &mut self.loss_file {
+            file.write(&self.lost, false);
         }
     }
 

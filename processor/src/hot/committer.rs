@@ -9,10 +9,11 @@ use schemas::UtcMicros;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::group::{Due, GroupPolicy, Waiting, back_off};
 use super::known::KnownIds;
+use super::nag::{Nag, Tell};
 use super::publish::Progress;
 use super::reader::{Message, News, PERMIT_BYTES, Reader};
 use super::side::SideTables;
@@ -41,6 +42,7 @@ pub(super) struct Committer {
     pub(super) failures: u32,
     pub(super) not_before: Option<Instant>,
     pub(super) failing: Option<String>,
+    nag: Nag,
     enrich: Arc<dyn Enrich>,
     budget: Arc<Semaphore>,
     budget_permits: u32,
@@ -72,6 +74,7 @@ impl Committer {
             failures: 0,
             not_before: None,
             failing: None,
+            nag: Nag::default(),
             enrich,
             budget: Arc::new(Semaphore::new(budget_permits as usize)),
             budget_permits,
@@ -230,6 +233,7 @@ impl Committer {
         match self.attempt().await {
             Ok(()) => {
                 self.failures = 0;
+                self.nag.over();
                 self.not_before = None;
                 self.failing = None;
                 self.last_commit = Instant::now();
@@ -243,7 +247,11 @@ impl Committer {
     fn failed(&mut self, failure: &str) {
         self.failures = self.failures.saturating_add(1);
         let pause = back_off(self.failures);
-        warn!(failure, ?pause, "not committed; trying again");
+        match self.nag.tell(Instant::now()) {
+            Some(Tell::New) => warn!(failure, ?pause, "not committed; trying again"),
+            Some(Tell::Still) => error!(failure, failures = self.failures, "still not committed; trying again"),
+            None => {}
+        }
         self.failing = Some(failure.to_owned());
         self.not_before = Some(Instant::now() + pause);
         self.tell();

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use super::decode::{Batch, Enrich, decode, refuse, weigh};
+use super::nag::{Nag, Tell};
 
 /// What is read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -83,6 +84,7 @@ impl Reader {
         // Once shutting down: where to stop.
         let mut until: Option<u64> = None;
         let mut is_done = false;
+        let mut nag = Nag::default();
         loop {
             if until.is_some_and(|until| next >= until || is_done) {
                 self.tell(seat, News::Drained).await;
@@ -109,9 +111,14 @@ impl Reader {
                         return;
                     }
                     next = to;
+                    nag.over();
                 }
                 Step::Failed(failure) => {
-                    warn!(partition = self.partition.name(), %failure, "can't read on");
+                    match nag.tell(Instant::now()) {
+                        Some(Tell::New) => warn!(partition = self.partition.name(), %failure, "can't read on"),
+                        Some(Tell::Still) => error!(partition = self.partition.name(), %failure, "still can't read on"),
+                        None => {}
+                    }
                     self.tell(seat, News::Failing(failure.to_string())).await;
                     if until.is_some() {
                         self.tell(seat, News::Drained).await;

@@ -4,7 +4,8 @@ use ingest::ports::{JournalState, PortError, Registry};
 use schemas::tables::Table;
 use schemas::{JournalId, UtcMicros};
 
-use crate::lake::{Change, CommitError, Lake, LakeError};
+use super::slot;
+use crate::lake::{Change, CommitError, Lake, LakeError, TableHandle};
 
 /// How often a retirement that commits get in the way of is tried.
 const ATTEMPTS: u32 = 50;
@@ -40,13 +41,26 @@ pub(super) fn app_id(journal: JournalId) -> String {
     format!("retired/{journal}")
 }
 
+/// Whether `clicks` says that a journal was given up.
+pub fn is_retired(clicks: &TableHandle, journal: JournalId) -> bool {
+    clicks.txn(&app_id(journal)).is_some()
+}
+
+/// The first position of a journal, or of another partition of its name, that `clicks` lacks.
+pub fn position(clicks: &TableHandle, journal: JournalId) -> u64 {
+    slot::position(clicks.txn(&slot::app_id(&journal.to_string())))
+}
+
 /// Retires `journal`: from now on its events, should it return, are late. Recorded in `clicks` first, in a commit that
 /// repeats every partition's position, so that a commit under way conflicts and is judged again; only then may
 /// the registry leave the journal out of `complete_through`.
 ///
+/// `left` is the first position that is left of it: what it held before that, and the lake lacks, is nowhere any more, so
+/// that it is read on from there. 0 when nothing is known to be gone.
+///
 /// # Errors
 /// As [`RetireError`] says.
-pub async fn retire(lake: &Lake, registry: &dyn Registry, journal: JournalId) -> Result<(), RetireError> {
+pub async fn retire(lake: &Lake, registry: &dyn Registry, journal: JournalId, left: u64) -> Result<(), RetireError> {
     let mut clicks = lake.table(Table::Clicks).await?;
     let retired = app_id(journal);
     for attempt in 1.. {
@@ -58,6 +72,12 @@ pub async fn retire(lake: &Lake, registry: &dyn Registry, journal: JournalId) ->
             clicks.txns_with_prefix("stream/").map(|(id, position)| (id.to_owned(), position)).collect();
         let expect = positions.iter().map(|(id, position)| (id.clone(), Some(*position))).collect();
         let mut txns = positions;
+        let own = slot::app_id(&journal.to_string());
+        if let Some((_, position)) = txns.iter_mut().find(|(id, _)| *id == own) {
+            *position = (*position).max(left as i64);
+        } else if left > 0 {
+            txns.push((own, left as i64));
+        }
         txns.push((retired.clone(), UtcMicros::now().0));
         match clicks.commit(Change { txns, expect, ..Change::default() }).await {
             Ok(_) => break,

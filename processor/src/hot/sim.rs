@@ -105,7 +105,7 @@ impl Sim {
             }
             Doing::Retire(log) => {
                 let (lake, registry) = (self.world.lake(), self.world.registry.as_ref());
-                drop(retire(&lake, registry, self.logs[log].journal).await);
+                drop(retire(&lake, registry, self.logs[log].journal, 0).await);
             }
         }
     }

@@ -145,7 +145,8 @@ impl Slot {
     }
 }
 
-fn position(stored: Option<i64>) -> u64 {
+/// A stored position; a partition that the lake knows nothing of begins at 0.
+pub(super) fn position(stored: Option<i64>) -> u64 {
     stored.map_or(0, |position| position.max(0) as u64)
 }
 

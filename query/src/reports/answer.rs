@@ -128,7 +128,7 @@ pub struct Gap {
     pub start: UtcMicros,
     /// Its end.
     pub end: UtcMicros,
-    /// How many are missing; null when they can't be told from other workspaces'.
+    /// How many are missing; null when nobody can tell, or not from other workspaces'.
     pub lost: Option<u64>,
     /// Why.
     pub reason: String,

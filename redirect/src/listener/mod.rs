@@ -54,7 +54,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use ingest::journal::Journal;
+use ingest::journal::WorkerJournal;
 use ingest::ports::VisitorKeys;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -86,7 +86,7 @@ pub struct Listener {
     lookup: Arc<dyn Lookup>,
     keys: Arc<dyn VisitorKeys>,
     address: SocketAddr,
-    workers: Vec<(TcpListener, Journal)>,
+    workers: Vec<(TcpListener, WorkerJournal)>,
     metrics: ListenerMetrics,
 }
 
@@ -99,7 +99,7 @@ impl Listener {
     pub fn bind(
         config: ListenerConfig,
         store: LinkStore,
-        journals: Vec<Journal>,
+        journals: Vec<WorkerJournal>,
         metrics: ListenerMetrics,
     ) -> Result<Self, ListenerError> {
         let store = Arc::new(store);
@@ -110,7 +110,7 @@ impl Listener {
         config: ListenerConfig,
         lookup: Arc<dyn Lookup>,
         keys: Arc<dyn VisitorKeys>,
-        journals: Vec<Journal>,
+        journals: Vec<WorkerJournal>,
         metrics: ListenerMetrics,
     ) -> Result<Self, ListenerError> {
         let (takedown, limit) = (config.ttls.takedown(), config.ttls.takedown_limit);

@@ -13,7 +13,7 @@ use std::time::Instant;
 use futures::future::{BoxFuture, Either, Ready, ready};
 use http::Method;
 use http::request::Parts;
-use ingest::journal::Journal;
+use ingest::journal::WorkerJournal;
 use schemas::code;
 
 use super::answers::{Answer, Answers};
@@ -69,7 +69,7 @@ pub(super) struct Peer {
 #[derive(Debug)]
 pub(super) struct Worker {
     shared: Arc<Shared>,
-    journal: Journal,
+    journal: WorkerJournal,
     cells: Arc<Cells>,
 }
 
@@ -86,7 +86,7 @@ pub(super) type Answering = Either<Ready<Answer>, BoxFuture<'static, Answer>>;
 
 impl Worker {
     /// A worker that writes to `journal` and counts in `cells`.
-    pub(super) fn new(shared: Arc<Shared>, journal: Journal, cells: Arc<Cells>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, journal: WorkerJournal, cells: Arc<Cells>) -> Self {
         Self { shared, journal, cells }
     }
 
@@ -96,7 +96,7 @@ impl Worker {
     }
 
     /// Its journal.
-    pub(super) fn journal(&self) -> &Journal {
+    pub(super) fn journal(&self) -> &WorkerJournal {
         &self.journal
     }
 

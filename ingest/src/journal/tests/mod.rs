@@ -3,6 +3,8 @@
 mod disk;
 mod faults;
 mod life;
+mod looking;
+mod losses;
 mod model;
 mod reading;
 

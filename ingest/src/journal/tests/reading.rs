@@ -202,7 +202,9 @@ async fn the_sync_task_makes_clicks_visible_and_syncs_once_more_when_it_ends() {
     let node = Node::new();
     let journal = node.open();
     let cancel = tokio_util::sync::CancellationToken::new();
-    let task = tokio::spawn(node.journals.sync_task(vec![journal.clone()]).run(cancel.clone()));
+    let task = tokio::spawn(
+        node.journals.sync_task(tokio::sync::watch::Sender::new(vec![journal.clone()]).subscribe()).run(cancel.clone()),
+    );
     click(&journal, b"ticked");
     let mut partition = JournalPartition::new(&journal);
     let mut seen = Vec::new();

@@ -71,15 +71,34 @@ async fn a_retirement_makes_what_is_under_way_late() {
     world.store.arm(ENTRY, 1, Fault::Hold(gate.clone()));
     let end = given_up.click(2, sure());
     gate.reached().await;
-    retire(&world.lake(), world.registry.as_ref(), given_up.journal).await.unwrap();
+    retire(&world.lake(), world.registry.as_ref(), given_up.journal, 0).await.unwrap();
     assert!(world.registry.state.borrow().retired.contains(&given_up.journal));
     gate.open();
     world.until(&given_up, end).await;
     let end = good.click(3, sure());
     world.until(&good, end).await;
     // again is fine
-    retire(&world.lake(), world.registry.as_ref(), given_up.journal).await.unwrap();
+    retire(&world.lake(), world.registry.as_ref(), given_up.journal, 0).await.unwrap();
     hot.drain().await.unwrap();
     assert_eq!(world.ids(Table::Clicks).await, [1, 3]);
     assert_eq!(world.ids(Table::Arrivals).await, [2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_journal_that_has_lost_its_begin_the_rest_is_read() {
+    let world = World::new();
+    let log = Log::new();
+    let end = log.clicks(0..9, sure());
+    let hot = world.start();
+    retire(&world.lake(), world.registry.as_ref(), log.journal, 5).await.unwrap();
+    let clicks = world.table(Table::Clicks).await;
+    assert_eq!((position(&clicks, log.journal), is_retired(&clicks, log.journal)), (5, true));
+    hot.read(&log).await;
+    world.until(&log, end).await;
+    hot.drain().await.unwrap();
+    assert_eq!(world.ids(Table::Arrivals).await, [5, 6, 7, 8]);
+    // what the lake holds is never taken back
+    let whole = Log::new();
+    retire(&world.lake(), world.registry.as_ref(), whole.journal, 0).await.unwrap();
+    assert_eq!(world.table(Table::Clicks).await.txn(&format!("stream/{}", whole.journal)), None);
 }

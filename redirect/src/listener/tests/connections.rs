@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ingest::journal::WorkerJournal;
 use schemas::Analytics;
 
 use super::scripted::Scripted;
@@ -180,9 +181,9 @@ async fn what_can_not_be_is_refused_at_the_beginning() {
         change(&mut config);
         Listener::bind(config, rig.store.clone(), journals, ListenerMetrics::default()).unwrap_err()
     };
-    let taken = bind(|_| (), vec![rig.journal.clone()]);
+    let taken = bind(|_| (), vec![WorkerJournal::new(rig.journal.clone())]);
     assert!(taken.to_string().contains(&format!("redirect.listen ({})", rig.address)), "{taken}");
-    let late = bind(|config| config.ttls.s_maxage = LONG, vec![rig.journal.clone()]);
+    let late = bind(|config| config.ttls.s_maxage = LONG, vec![WorkerJournal::new(rig.journal.clone())]);
     assert!(matches!(late, ListenerError::Takedown { .. }), "{late}");
     let free: fn(&mut ListenerConfig) = |config| config.listen.set_port(0);
     assert!(matches!(bind(free, Vec::new()), ListenerError::NoJournal));

@@ -10,7 +10,7 @@ mod scripted;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use ingest::journal::{Journal, JournalConfig, JournalPartition, Journals};
+use ingest::journal::{Journal, JournalConfig, JournalPartition, Journals, WorkerJournal};
 use ingest::stream::{Body, Partition, Record};
 use schemas::{Analytics, Link, LinkStatus, UtcMicros};
 use tempfile::TempDir;
@@ -71,7 +71,9 @@ impl Rig {
         let metrics = ListenerMetrics::default();
         let lookup = lookup.unwrap_or_else(|| Arc::new(store.clone()));
         let keys = Arc::new(store.clone());
-        let listener = Listener::with_ports(config, lookup, keys, vec![journal.clone()], metrics.clone()).unwrap();
+        let listener =
+            Listener::with_ports(config, lookup, keys, vec![WorkerJournal::new(journal.clone())], metrics.clone())
+                .unwrap();
         let address = listener.local_addr();
         let stop = CancellationToken::new();
         let running = tokio::spawn(listener.run(stop.clone()));

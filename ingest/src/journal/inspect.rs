@@ -1,0 +1,105 @@
+//! A look at a journal from outside, whether it has an owner or not: nothing is locked, cut or changed.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use schemas::{JournalId, UtcMicros};
+
+use super::disk::RealDisk;
+use super::error::JournalError;
+use super::recover::{hole, is_damage, look};
+use super::scan::{At, scan};
+use super::segment::{Place, list};
+use super::stats::Damage;
+
+/// How often a look is taken anew when the owner trims what it was looking at.
+const LOOKS: u32 = 5;
+
+/// What a journal holds from some position on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inspection {
+    /// The first position that is left.
+    pub begin: u64,
+    /// The first position that can't be read: its end, or where it is damaged.
+    pub end: u64,
+    /// Time of the frame before the position that was asked for, if it is still there.
+    pub before: Option<UtcMicros>,
+    /// The latest time that anything in it tells.
+    pub newest: Option<UtcMicros>,
+    /// Where synced frames are gone, if any are.
+    pub damage: Option<Damage>,
+}
+
+/// Looks at the journal `id` below `journals`: reads every frame from position `from` on and checks it. `None` when it has
+/// no folder.
+///
+/// # Errors
+/// When it can't be read, or a segment doesn't belong there.
+pub fn inspect(journals: &Path, id: JournalId, from: u64) -> Result<Option<Inspection>, JournalError> {
+    let place = Place::new(Arc::new(RealDisk), journals.join(id.to_string()), id);
+    let mut looks = 1..LOOKS;
+    loop {
+        match inspect_once(&place, from) {
+            Err(JournalError::Io { source, .. }) if is_gone(&source) && !place.directory.exists() => return Ok(None),
+            Err(JournalError::Io { source, .. }) if is_gone(&source) && looks.next().is_some() => {}
+            looked => return looked.map(Some),
+        }
+    }
+}
+
+/// The first position that is left of the journal `id` below `journals`; `None` when it has no folder.
+///
+/// # Errors
+/// When its folder can't be listed.
+pub fn first_of(journals: &Path, id: JournalId) -> Result<Option<u64>, JournalError> {
+    let directory = journals.join(id.to_string());
+    match list(&directory) {
+        Err(error) if is_gone(&error) => Ok(None),
+        listed => {
+            let segments = listed.map_err(JournalError::io("listing", &directory))?;
+            Ok(Some(segments.first().map_or(0, |(first, _)| *first)))
+        }
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+}
+
+fn inspect_once(place: &Place, from: u64) -> Result<Inspection, JournalError> {
+    let segments = list(&place.directory).map_err(JournalError::io("listing", &place.directory))?;
+    let mut found = Inspection { begin: segments.first().map_or(0, |(first, _)| *first), ..Inspection::default() };
+    // the one that holds `from`, and all behind it
+    let holds = segments.partition_point(|(first, _)| *first <= from).saturating_sub(1);
+    let mut looked = VecDeque::new();
+    for (index, (first, path)) in segments.iter().enumerate().skip(holds) {
+        let limit = segments.get(index + 1).map_or(u64::MAX, |(next, _)| *next);
+        looked.push_back(look(place, *first, path.clone(), limit)?);
+    }
+    let synced = looked.iter().map(|one| one.synced).max().unwrap_or(0);
+    found.newest = looked.iter().filter_map(|one| one.newest).max();
+    found.end = looked.back().map_or(0, |last| last.reached());
+    if let Some(at) = hole(&looked) {
+        found.end = looked[at].reached();
+        found.damage = is_damage(&looked, at, synced).then_some(Damage { position: found.end, synced });
+    }
+    found.before = time_before(place, &segments, from)?;
+    Ok(found)
+}
+
+/// The time of the frame before `from`.
+fn time_before(
+    place: &Place,
+    segments: &[(u64, std::path::PathBuf)],
+    from: u64,
+) -> Result<Option<UtcMicros>, JournalError> {
+    let after = segments.partition_point(|(first, _)| *first < from);
+    let Some((first, path)) = after.checked_sub(1).and_then(|index| segments.get(index)) else { return Ok(None) };
+    let file = std::fs::File::open(path).map_err(JournalError::io("opening", path))?;
+    let mut time = None;
+    let walked = scan(&file, place.seed, At::first(*first), from, |frame| time = Some(frame.time));
+    let (at, _) = walked.map_err(JournalError::io("reading", path))?;
+    Ok(time.filter(|_| at.position == from))
+}

@@ -1,0 +1,194 @@
+//! Giving a journal up, and writing down what is lost with it: the row of `gaps` first, so that the loss is named from the
+//! moment on in which the journal no longer holds anything back.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::Context;
+use ingest::ports::{JournalState, RegisteredJournal, Registry as _};
+use processor::hot;
+use processor::lake::Lake;
+use redirect::links::LinkStore;
+use schemas::tables::Table;
+use schemas::{JournalId, UtcMicros};
+
+use super::gaps::{self, Gap, Once};
+use super::trouble::{Found, Held, Trouble, span, trouble};
+
+/// What became of a journal that was to be given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// The lake holds all of it: there was nothing to give up.
+    Closed,
+    /// Nothing is lost: what it still holds is late when it returns.
+    Whole,
+    /// This is lost with it.
+    Lost(Gap),
+}
+
+/// Gives `journal` up. Trying again is safe, and writes nothing down twice.
+///
+/// # Errors
+/// When it isn't registered, or the lake or the link store fails.
+pub(crate) async fn give_up(
+    lake: &Lake,
+    store: &LinkStore,
+    journals: &Path,
+    journal: JournalId,
+) -> anyhow::Result<GivenUp> {
+    let known = store.journals().await?.into_iter().find(|known| known.id == journal);
+    let known = known.with_context(|| format!("there is no journal {journal}; `highwater journal list` names them"))?;
+    let clicks = lake.table(Table::Clicks).await?;
+    let held = Held::of(&clicks, journal);
+    let found = Found::look(journals, journal, held.below).await;
+    let trouble = trouble(&known, held, &found);
+    if trouble.is_none() && known.state == JournalState::Closed {
+        return Ok(GivenUp::Closed);
+    }
+    let lost = match &trouble {
+        None => None,
+        Some(trouble) => {
+            let changed = last_change(journals.to_owned(), journal).await;
+            Some(write_down(lake, &known, trouble, span(&known, trouble, &found, changed)).await?)
+        }
+    };
+    let left = match (&trouble, &found) {
+        // what it still has is read, behind what is gone
+        (Some(_), Found::Here(found)) => found.begin,
+        _ => 0,
+    };
+    hot::retire(lake, store, journal, left).await?;
+    Ok(lost.map_or(GivenUp::Whole, GivenUp::Lost))
+}
+
+/// The row of `gaps`, written once.
+async fn write_down(
+    lake: &Lake,
+    known: &RegisteredJournal,
+    trouble: &Trouble,
+    (start, end): (UtcMicros, UtcMicros),
+) -> anyhow::Result<Gap> {
+    // frames are counted by position, marks among them: how many clicks are gone nobody knows
+    let gap = Gap { journal: known.id, start, end, lost: None, reason: trouble.reason().to_owned() };
+    let mut table = lake.table(Table::Gaps).await?;
+    let written = format!("retired/{}", known.id);
+    if table.txn(&written).is_none() {
+        let once = Once { gap: gap.clone(), txns: vec![(written, UtcMicros::now().0)] };
+        gaps::add(&mut table, &[once]).await.context("the loss can't be written down")?;
+    }
+    Ok(gap)
+}
+
+/// When a journal's files last changed; when it has none, the folder that held it; now when that isn't known either.
+async fn last_change(journals: PathBuf, journal: JournalId) -> UtcMicros {
+    let look = move || {
+        let of = |path: &Path| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+        let files = std::fs::read_dir(journals.join(journal.to_string()));
+        let newest = files.ok().and_then(|files| files.filter_map(|file| of(&file.ok()?.path())).max());
+        newest.or_else(|| of(&journals))
+    };
+    let changed = tokio::task::spawn_blocking(look).await.ok().flatten();
+    let since = changed.and_then(|changed| changed.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let now = UtcMicros::now();
+    since.map_or(now, |since| UtcMicros(since.as_micros() as i64).min(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ingest::journal::{JournalConfig, Journals};
+    use ingest::ports::Landed;
+    use processor::lake::LakeOptions;
+    use redirect::links::Domains;
+    use schemas::Analytics;
+
+    struct World {
+        folder: tempfile::TempDir,
+        lake: Lake,
+        store: LinkStore,
+        id: JournalId,
+    }
+
+    impl World {
+        /// A journal with clicks, of which the lake holds none, although the registry may say otherwise.
+        async fn new(committed: u64) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+            let lake = Lake::open(&path("lake"), LakeOptions::default()).unwrap();
+            let store = LinkStore::open(&path("links"), Domains::new(&["a.test"]).unwrap()).await.unwrap();
+            let id = JournalId::new();
+            let mark = store.register(id, "n", UtcMicros::now()).await.unwrap();
+            store.publish(&[Landed { id, through: mark, committed }], mark).await.unwrap();
+            let config = JournalConfig { max_bytes: 1 << 20, reserve: 0, ..JournalConfig::default() };
+            let journals = Journals::open(&folder.path().join("journals"), config).unwrap();
+            let journal = journals.open_journal(id, mark, 0).unwrap();
+            for _ in 0..20 {
+                journal.append(Analytics::Billed, |_, out| out.extend_from_slice(&[1; 100]));
+                journal.sync().unwrap();
+            }
+            Self { folder, lake, store, id }
+        }
+
+        fn journals(&self) -> PathBuf {
+            self.folder.path().join("journals")
+        }
+
+        async fn give_up(&self) -> GivenUp {
+            give_up(&self.lake, &self.store, &self.journals(), self.id).await.unwrap()
+        }
+
+        async fn gaps(&self) -> u64 {
+            let table = self.lake.table(Table::Gaps).await.unwrap();
+            table.files().iter().map(|file| file.rows).sum()
+        }
+    }
+
+    #[tokio::test]
+    async fn of_a_whole_journal_nothing_is_lost() {
+        let world = World::new(0).await;
+        assert_eq!(world.give_up().await, GivenUp::Whole);
+        assert_eq!(world.gaps().await, 0);
+        assert_eq!(world.store.journals().await.unwrap()[0].state, JournalState::Retired);
+    }
+
+    #[tokio::test]
+    async fn a_vanished_journal_is_a_gap_once() {
+        let world = World::new(0).await;
+        std::fs::remove_dir_all(world.journals().join(world.id.to_string())).unwrap();
+        let GivenUp::Lost(gap) = world.give_up().await else { panic!("nothing lost") };
+        let known = &world.store.journals().await.unwrap()[0];
+        assert_eq!((gap.start, gap.lost, gap.reason.as_str()), (known.through, None, "journal missing"));
+        assert!(gap.end >= gap.start && gap.end <= UtcMicros::now());
+        assert_eq!((world.give_up().await, world.gaps().await), (GivenUp::Whole, 1), "again writes nothing");
+    }
+
+    #[tokio::test]
+    async fn a_damaged_journal_is_a_gap_to_the_newest_time_that_is_left() {
+        let world = World::new(0).await;
+        let folder = world.journals().join(world.id.to_string());
+        let segment = folder.join(format!("{:020}.seg", 0));
+        let mut bytes = std::fs::read(&segment).unwrap();
+        bytes[200] ^= 1;
+        std::fs::write(&segment, bytes).unwrap();
+        let newest = UtcMicros::now();
+        let GivenUp::Lost(gap) = world.give_up().await else { panic!("nothing lost") };
+        assert_eq!(gap.reason, "journal damaged");
+        assert!(gap.start < gap.end && gap.end < newest, "{gap:?}");
+    }
+
+    #[tokio::test]
+    async fn a_journal_that_the_lake_has_lost_is_a_gap_from_its_begin() {
+        let world = World::new(9).await;
+        let GivenUp::Lost(gap) = world.give_up().await else { panic!("nothing lost") };
+        let known = &world.store.journals().await.unwrap()[0];
+        assert_eq!((gap.reason.as_str(), gap.start), ("lake lost", known.registered_at));
+    }
+
+    #[tokio::test]
+    async fn an_unknown_journal_is_named() {
+        let world = World::new(0).await;
+        let id = JournalId::new();
+        let error = give_up(&world.lake, &world.store, &world.journals(), id).await.unwrap_err();
+        assert!(error.to_string().contains(&id.to_string()), "{error}");
+    }
+}

@@ -1,0 +1,209 @@
+//! Losses become rows of table `gaps`: when even the reserve of the disk was full, billed clicks went unwritten.
+//!
+//! ```text
+//! journals of this process: as they say │ others': their files of losses ──► count ─┐
+//! gaps: transaction `losses/JOURNAL` = so many are in a row ───────────────────────┴─► the difference is a row
+//! ```
+//! The row and the transaction are one commit, so each click lost is in one row, whoever is killed in between. What can't
+//! be written now, as on a disk that is still full, is written when it can, by this process or the next.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ingest::journal::{Losses, Refusal, forget_losses, losses_of};
+use ingest::ports::{JournalState, Registry as _};
+use processor::lake::{Lake, TableHandle};
+use redirect::links::LinkStore;
+use schemas::tables::Table;
+use schemas::{JournalId, UtcMicros};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::gaps::{self, Gap, Once};
+use super::journals::ids_in;
+use super::own::OwnJournals;
+use super::standing::Standing;
+
+/// How often losses are looked for.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// How many of a journal's lost clicks are in rows.
+fn counted(journal: JournalId) -> String {
+    format!("losses/{journal}")
+}
+
+/// When the last of them was lost.
+fn counted_until(journal: JournalId) -> String {
+    format!("losses-until/{journal}")
+}
+
+/// What is to be written down of a journal's losses: those that are in no row yet. Pure.
+fn unwritten(journal: JournalId, losses: &Losses, counted: u64, until: Option<UtcMicros>) -> Option<Gap> {
+    let (first, last) = (losses.first?, losses.last?);
+    let lost = losses.count.checked_sub(counted).filter(|lost| *lost > 0)?;
+    let mut reason = losses.why.map_or("unknown", Refusal::as_str).to_owned();
+    if losses.at_least > counted {
+        reason.push_str(", at least so many");
+    }
+    Some(Gap { journal, start: until.unwrap_or(first), end: last, lost: Some(lost), reason })
+}
+
+/// Writes losses down.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    own: OwnJournals,
+    directory: PathBuf,
+    lake: Lake,
+    store: LinkStore,
+    standing: watch::Receiver<Standing>,
+    table: Option<TableHandle>,
+}
+
+impl Recorder {
+    /// For the journals of this process, and those of others in `directory`. Nothing is written into a lake that isn't
+    /// known to be the right one.
+    pub(crate) fn new(
+        own: OwnJournals,
+        directory: PathBuf,
+        lake: Lake,
+        store: LinkStore,
+        standing: watch::Receiver<Standing>,
+    ) -> Self {
+        Self { own, directory, lake, store, standing, table: None }
+    }
+
+    /// Writes down what there is until `stop`, and a last time then.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let stopping = stop.run_until_cancelled(ticks.tick()).await.is_none();
+            if let Err(error) = self.record().await {
+                tracing::warn!(error = format!("{error:#}"), "lost clicks can't be written down yet");
+            }
+            if stopping {
+                return;
+            }
+        }
+    }
+
+    async fn record(&mut self) -> anyhow::Result<()> {
+        let losses = self.losses().await?;
+        if losses.is_empty() || *self.standing.borrow() != Standing::Whole {
+            return Ok(());
+        }
+        let mut table = match self.table.take() {
+            Some(table) => table,
+            None => self.lake.table(Table::Gaps).await?,
+        };
+        table.refresh().await?;
+        let rows = rows(&table, &losses);
+        if !rows.is_empty() {
+            gaps::add(&mut table, &rows).await?;
+            let lost: u64 = rows.iter().filter_map(|one| one.gap.lost).sum();
+            tracing::error!(lost, "billed clicks were lost: the disk and its reserve were full");
+        }
+        self.table = Some(table);
+        self.forget(losses).await
+    }
+
+    /// The journals that have lost clicks, ever.
+    async fn losses(&self) -> anyhow::Result<Vec<(JournalId, Losses)>> {
+        let own: Vec<(JournalId, Losses)> =
+            self.own.all().iter().map(|journal| (journal.id(), journal.stats().lost)).collect();
+        let directory = self.directory.clone();
+        let all = tokio::task::spawn_blocking(move || -> std::io::Result<Vec<(JournalId, Losses)>> {
+            let mut all = own;
+            for id in ids_in(&directory)? {
+                if all.iter().all(|(known, _)| *known != id) {
+                    all.push((id, losses_of(&directory, id)?));
+                }
+            }
+            all.retain(|(_, losses)| losses.count > 0);
+            Ok(all)
+        });
+        Ok(all.await??)
+    }
+
+    /// A closed journal whose losses are all written down has nothing more to say: it can be removed.
+    async fn forget(&self, losses: Vec<(JournalId, Losses)>) -> anyhow::Result<()> {
+        let closed: Vec<JournalId> = self
+            .store
+            .journals()
+            .await?
+            .into_iter()
+            .filter(|known| known.state == JournalState::Closed)
+            .map(|known| known.id)
+            .collect();
+        for (id, _) in losses.into_iter().filter(|(id, _)| closed.contains(id) && self.own.get(*id).is_none()) {
+            let directory = self.directory.clone();
+            tokio::task::spawn_blocking(move || forget_losses(&directory, id)).await??;
+        }
+        Ok(())
+    }
+}
+
+/// What is in no row yet.
+fn rows(table: &TableHandle, losses: &[(JournalId, Losses)]) -> Vec<Once> {
+    let row = |(id, losses): &(JournalId, Losses)| {
+        let before = table.txn(&counted(*id)).unwrap_or_default().max(0) as u64;
+        let until = table.txn(&counted_until(*id)).map(UtcMicros);
+        let gap = unwritten(*id, losses, before, until)?;
+        let txns = vec![(counted(*id), losses.count as i64), (counted_until(*id), gap.end.0)];
+        Some(Once { gap, txns })
+    };
+    losses.iter().filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use processor::lake::LakeOptions;
+
+    fn losses(count: u64, at_least: u64, first: i64, last: i64) -> Losses {
+        let (first, last) = (Some(UtcMicros(first)), Some(UtcMicros(last)));
+        Losses { count, at_least, first, last, why: Some(Refusal::Full) }
+    }
+
+    #[test]
+    fn what_is_in_no_row_yet_goes_on_from_the_last_one() {
+        let id = JournalId::new();
+        assert_eq!(unwritten(id, &Losses::default(), 0, None), None);
+        let gap = unwritten(id, &losses(3, 0, 10, 20), 0, None).unwrap();
+        assert_eq!(
+            (gap.start, gap.end, gap.lost, gap.reason.as_str()),
+            (UtcMicros(10), UtcMicros(20), Some(3), "full")
+        );
+        assert_eq!(unwritten(id, &losses(3, 0, 10, 20), 3, Some(UtcMicros(20))), None);
+        let gap = unwritten(id, &losses(5, 0, 10, 30), 3, Some(UtcMicros(20))).unwrap();
+        assert_eq!((gap.start, gap.end, gap.lost), (UtcMicros(20), UtcMicros(30), Some(2)));
+    }
+
+    #[test]
+    fn a_count_that_a_kill_may_have_cut_short_says_so_once() {
+        let id = JournalId::new();
+        assert_eq!(unwritten(id, &losses(5, 5, 1, 2), 0, None).unwrap().reason, "full, at least so many");
+        assert_eq!(unwritten(id, &losses(7, 5, 1, 3), 5, None).unwrap().reason, "full", "those since are exact");
+        assert_eq!(unwritten(id, &losses(4, 0, 1, 2), 5, None), None, "a count begun anew takes nothing back");
+    }
+
+    #[tokio::test]
+    async fn each_loss_is_in_one_row_however_often_it_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = Lake::open(folder.path().to_str().unwrap(), LakeOptions::default()).unwrap();
+        let id = JournalId::new();
+        let mut table = lake.table(Table::Gaps).await.unwrap();
+        let mut other = table.clone();
+        let told = [(id, losses(3, 0, 10, 20))];
+        let first = rows(&table, &told);
+        gaps::add(&mut table, &first).await.unwrap();
+        assert!(rows(&table, &told).is_empty());
+        // one that has not seen it, such as a recorder that was killed after its commit, gets nowhere
+        let again = rows(&other, &told);
+        gaps::add(&mut other, &again).await.unwrap_err();
+        assert!(rows(&other, &told).is_empty());
+        let more = rows(&other, &[(id, losses(5, 0, 10, 30))]);
+        gaps::add(&mut other, &more).await.unwrap();
+        assert_eq!(other.files().iter().map(|file| file.rows).sum::<u64>(), 2);
+    }
+}
