@@ -4,7 +4,7 @@
 //! {"timestamp(ms)":"1773480413123","c-ip":"203.0.113.10","cs-method":"GET","cs-uri-stem":"/k7Qp2","sc-status":"302",…}
 //! ```
 //! Every value is a text, a hyphen where there is none; pipelines in between may have made numbers of some. The rows of
-//! Parquet files come here as well (see [`super::rows`]), under their columns' names.
+//! Parquet files come here as well (see `rows`), under their columns' names.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The file as blocks of whole lines: unpacked, counted, hashed, bounded in every direction. Records that are no lines
-//! have been made into some ([`super::framing`]), so that a line's number is its record's.
+//! have been made into some (`framing`), so that a line's number is its record's.
 //!
 //! A line over the limit is skipped without being held. Packed data that ends in the middle keeps what came before;
 //! damaged data is an error, which [`LineReader::skim`] finds before any line is used. Where blocks end depends on the

@@ -4,7 +4,7 @@
 //! {"code":"k7Qp2","time":"2026-03-14T09:26:53Z","request_id":"…","ip":"…","user_agent":"…",…}   one a line
 //!     └──line──► EdgeRequest, already judged ──identity──► click id: by request id, or by the line itself
 //! ```
-//! * [`line`]: what a line may hold, and how it is read
+//! * [`mod@line`]: what a line may hold, and how it is read
 //! * [`identity`]: how an event is known, so that edge logs settle against it and a repeat adds nothing
 //!
 //! Invariants

@@ -11,7 +11,7 @@
 //!   Pure.
 //! * [`guard`]: lines without an event are recovered only where ids meet
 //! * [`ids`]: which ids the lake holds around some instants
-//! * [`restate`]: what must be said of commits that change final numbers
+//! * `restate`: what must be said of commits that change final numbers
 //! * `take_out`: an import's rows out of the tables again
 //! * [`settler`]: the task, with `desk` (look, decide, land), `thin`, `arrivals`, `upkeep` and `merge`
 //!

@@ -5,8 +5,8 @@
 //!    lost: recovered          mismatched: held in `arrivals` until an operator says what they are,
 //!                             or until lines or events come that show that they were lost
 //! ```
-//! * [`policy`], [`hours`]: what makes an hour mismatched, and how often its lines came; pure
-//! * [`facts`]: what the tables say of an hour; `hold`: what becomes of records; `decide`: the operator's word
+//! * `policy`, `hours`: what makes an hour mismatched, and how often its lines came; pure
+//! * `facts`: what the tables say of an hour; `hold`: what becomes of records; `decide`: the operator's word
 //!
 //! Invariants: what stands of an hour is a transaction of `clicks`, set by settlers' fenced commits, and every settler
 //! keeps to it, whatever it is configured for. An operator's word is final.
