@@ -220,7 +220,7 @@ pub(crate) struct Backfill {
     /// prefix that ends with `/`, or a pattern
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<String>,
-    /// The logs' format: auto, nginx-json, nginx-combined or cloudfront-v1
+    /// The logs' format: auto, or a name from docs/formats.md
     #[arg(long, default_value = "auto")]
     pub(crate) format: String,
     /// How their request ids are judged [default: as configured for the edge, else auto]
