@@ -56,7 +56,7 @@ pub(super) async fn post(
     let Some(naming) = naming else { return Err(Problem::field("provider", "is none that is known")) };
     let workspace = workspace.unwrap_or_else(|| principal.acts_for().to_owned());
     check_encoding(request.headers())?;
-    let place = manage.places.take(&workspace)?;
+    let place = manage.event_places.take(&workspace)?;
     let body = body::read(request.into_body(), manage.config.max_events, manage.config.events_deadline).await?;
     let events = Arc::clone(&manage.events);
     // on its own, and with its place, so that a client who leaves doesn't make room for another one's work

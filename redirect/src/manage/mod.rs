@@ -44,6 +44,8 @@ use places::Places;
 const EVENT_BODIES: usize = 16;
 /// As many of them may be of one workspace.
 const EVENT_BODIES_EACH: usize = 4;
+/// Uploads under way at once; each takes a few megabytes of memory.
+const UPLOADS: usize = 32;
 
 /// Bounds of the management API.
 #[derive(Clone, Debug)]
@@ -84,7 +86,7 @@ struct Manage {
     store: LinkStore,
     uploads: Uploads,
     events: Arc<dyn EventIntake>,
-    places: Places,
+    event_places: Places,
     config: ManageConfig,
 }
 
@@ -92,7 +94,7 @@ struct Manage {
 #[derive(Clone, Debug)]
 struct Uploads {
     store: Arc<dyn UploadStore>,
-    places: Arc<staged::Places>,
+    places: Places,
 }
 
 /// The management API over `store`, which also says what the domains are; `uploads` keeps what is uploaded, and `events`
@@ -103,9 +105,9 @@ pub fn router(
     events: Arc<dyn EventIntake>,
     config: ManageConfig,
 ) -> Router {
-    let uploads = Uploads { store: uploads, places: staged::Places::new(config.max_uploads) };
-    let places = Places::new(EVENT_BODIES, EVENT_BODIES_EACH);
-    let manage = Manage { store: store.clone(), uploads, events, places, config };
+    let uploads = Uploads { store: uploads, places: Places::new("uploads", UPLOADS, config.max_uploads, "5") };
+    let event_places = Places::new("bodies", EVENT_BODIES, EVENT_BODIES_EACH, "1");
+    let manage = Manage { store: store.clone(), uploads, events, event_places, config };
     Router::new()
         .route("/v1/events", post(events::post))
         .route("/v1/links", get(links::list).post(links::create))

@@ -1,17 +1,12 @@
-//! An upload's bytes while it is under way: removed again when it ends before it is queued, however it ends. And how
-//! many are under way at once.
+//! An upload's bytes while it is under way: removed again when it ends before it is queued, however it ends.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ingest::ports::PortError;
 use ingest::queue::UploadStore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
-
-/// Uploads of all workspaces together; each takes a few megabytes of memory.
-const MOST_AT_ONCE: usize = 32;
 
 /// A staged object that nobody else knows of yet.
 #[derive(Debug)]
@@ -74,67 +69,5 @@ impl Drop for Staged {
                 tracing::warn!(%error, object, "an upload that broke off leaves its bytes behind for now");
             }
         });
-    }
-}
-
-/// Who uploads, and how much at once.
-#[derive(Debug)]
-pub(super) struct Places {
-    most: usize,
-    taken: Mutex<HashMap<String, usize>>,
-}
-
-/// One upload's place, until dropped.
-#[derive(Debug)]
-pub(super) struct Place {
-    places: Arc<Places>,
-    workspace: String,
-}
-
-impl Places {
-    /// `most` for each workspace.
-    pub(super) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, taken: Mutex::default() })
-    }
-
-    /// A place for an upload of `workspace`; none while there are enough.
-    pub(super) fn take(self: &Arc<Self>, workspace: &str) -> Option<Place> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = taken.get(workspace).copied().unwrap_or_default();
-        if own >= self.most || taken.values().sum::<usize>() >= MOST_AT_ONCE {
-            return None;
-        }
-        taken.insert(workspace.to_owned(), own + 1);
-        Some(Place { places: Arc::clone(self), workspace: workspace.to_owned() })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(own) = taken.get_mut(&self.workspace) {
-            *own -= 1;
-            if *own == 0 {
-                taken.remove(&self.workspace);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_workspace_has_its_places_and_all_together_have_theirs() {
-        let places = Places::new(2);
-        let first = places.take("a").unwrap();
-        let _second = places.take("a").unwrap();
-        assert!(places.take("a").is_none());
-        let _other = places.take("b").unwrap();
-        drop(first);
-        let _again = places.take("a").unwrap();
-        let many: Vec<_> = (0..MOST_AT_ONCE).filter_map(|n| places.take(&format!("w{n}"))).collect();
-        assert_eq!(many.len(), MOST_AT_ONCE - 3);
     }
 }

@@ -106,11 +106,7 @@ async fn accept(
     if announced.is_some_and(|bytes| bytes > most) {
         return Err(too_large(most));
     }
-    let _place = manage.uploads.places.take(terms.workspace.as_deref().unwrap_or(EVERY)).ok_or_else(|| {
-        let detail = format!("{} uploads of this workspace are under way; wait for one", manage.config.max_uploads);
-        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-uploads", "Too many uploads", detail)
-            .with(RETRY_AFTER, "5")
-    })?;
+    let _place = manage.uploads.places.take(terms.workspace.as_deref().unwrap_or(EVERY))?;
     let mut staged = Staged::new(std::sync::Arc::clone(&manage.uploads.store));
     let (sha256, size) = receive(body, &mut staged, most).await?;
     enqueue(manage, terms, name, staged, &sha256, size).await
