@@ -294,6 +294,14 @@ pub(crate) enum EdgeLogs {
         #[arg(long)]
         json: bool,
     },
+    /// End a continuous source of which no more is to come, so that `final_through` waits for it no longer
+    EndSource {
+        /// Its name, as `/v1/status` shows it
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Take an import back: its rows go, and logs that overlap with it are taken in again
     Revert {
         /// Its id

@@ -88,9 +88,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = folder.display().to_string();
     let options = LakeOptions { keep: Duration::from_secs(2), ..LakeOptions::default() };
     let lake = Lake::open(&root, options.clone())?;
-    let enricher = Enricher::with_classifier(Classifier::builtin()?, &EnrichConfig::default());
+    let enricher = Arc::new(Enricher::with_classifier(Classifier::builtin()?, &EnrichConfig::default()));
     let config = SettleConfig { maintain_every: Duration::from_secs(1), ..SettleConfig::default() };
-    let mut settler = Settler::new(&lake, Arc::new(Nobody), config).await?;
+    let mut settler = Settler::new(&lake, Arc::new(Nobody), Arc::clone(&enricher), config).await?;
     let mut clicks = lake.table(Table::Clicks).await?;
     let (mut spans, mut most) = (Vec::with_capacity(commits), 0);
     for n in 0..commits {

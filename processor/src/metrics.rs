@@ -13,6 +13,7 @@ use schemas::tables::Table;
 use schemas::{Class, Source};
 
 use crate::hot::PartitionStatus;
+use crate::import::Checks;
 
 /// Upper ends of the buckets of a commit's time, in seconds.
 const COMMIT_SECONDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0];
@@ -43,6 +44,12 @@ pub struct LineLabels {
     result: &'static str,
 }
 
+/// A cross-check of edge logs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CheckLabels {
+    check: &'static str,
+}
+
 /// A partition of the stream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct PartitionLabels {
@@ -56,7 +63,9 @@ pub struct Metrics {
     duplicates: Family<PathLabels, Counter>,
     edge_log_lines: Family<LineLabels, Counter>,
     mismatched_hours: Gauge,
+    edge_log_checks: Family<CheckLabels, Counter>,
     late: Counter,
+    corrected: Counter,
     rejected: Counter,
     commit_seconds: Histogram,
     stream_lag_records: Family<PartitionLabels, Gauge>,
@@ -70,7 +79,9 @@ impl Default for Metrics {
             duplicates: Family::default(),
             edge_log_lines: Family::default(),
             mismatched_hours: Gauge::default(),
+            edge_log_checks: Family::default(),
             late: Counter::default(),
+            corrected: Counter::default(),
             rejected: Counter::default(),
             commit_seconds: Histogram::new(COMMIT_SECONDS),
             stream_lag_records: Family::default(),
@@ -89,7 +100,14 @@ impl Metrics {
         registry.register(name("edge_log_lines"), "Records of edge logs, by what became of them", lines);
         let hours = self.mismatched_hours.clone();
         registry.register(name("edge_log_mismatched_hours"), "Hours whose ids don't meet, undecided", hours);
+        let checks = self.edge_log_checks.clone();
+        registry.register(name("edge_log_checks"), "Records of edge logs that don't fit our own events", checks);
         registry.register(name("late_events"), "Events that went to arrivals", self.late.clone());
+        registry.register(
+            name("corrections"),
+            "Records merged into the row they knew better than",
+            self.corrected.clone(),
+        );
         registry.register(name("rejected_records"), "Stream records that are no events", self.rejected.clone());
         registry.register(name("commit_seconds"), "Time of a group commit", self.commit_seconds.clone());
         registry.register(name("stream_lag_records"), "Records not in the lake", self.stream_lag_records.clone());
@@ -111,6 +129,11 @@ impl Metrics {
         self.duplicates.get_or_create(&PathLabels { path }).inc_by(records);
     }
 
+    /// Counts records that were merged into the row that they knew better than.
+    pub(crate) fn note_corrected(&self, records: u64) {
+        self.corrected.inc_by(records);
+    }
+
     /// Counts records of edge logs of one format, by what became of them.
     pub fn note_lines(&self, format: &str, result: &'static str, lines: u64) {
         if lines > 0 {
@@ -122,6 +145,15 @@ impl Metrics {
     /// Tells how many hours wait for an operator, as their ids don't meet.
     pub(crate) fn note_mismatched(&self, hours: usize) {
         self.mismatched_hours.set(hours as i64);
+    }
+
+    /// Counts the lines of a file that don't fit the events of our own.
+    pub(crate) fn note_checks(&self, checks: &Checks) {
+        for (check, lines) in [("lost", checks.lost), ("surprise", checks.surprise), ("reused_id", checks.reused_id)] {
+            if lines > 0 {
+                self.edge_log_checks.get_or_create(&CheckLabels { check }).inc_by(lines);
+            }
+        }
     }
 
     /// Counts what a commit of the hot path has done.
@@ -193,12 +225,14 @@ mod tests {
         metrics.note_lines("nginx-json", "added", 7);
         metrics.note_lines("nginx-json", "waiting", 0);
         lake.note_files(Table::Clicks, 4);
+        metrics.note_checks(&Checks { lost: 2, ..Checks::default() });
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
             "highwater_clicks_committed_total{source=\"origin\",class=\"human\"} 3",
             "highwater_duplicates_total{path=\"hot\"} 2",
             "highwater_edge_log_lines_total{format=\"nginx-json\",result=\"added\"} 7",
+            "highwater_edge_log_checks_total{check=\"lost\"} 2",
             "highwater_commit_seconds_count 1",
             "highwater_stream_lag_records{partition=\"p\"} 5",
             "highwater_stream_lag_seconds 1.5",

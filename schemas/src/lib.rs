@@ -11,13 +11,14 @@
 //! * [`link`]: links, their revisions, tenants' principals
 //! * [`code`]: which code a path names
 //! * [`event`], [`wire`]: a click as the redirect saw it, and its bytes
-//! * [`click`]: a row of table `clicks` and its columns
+//! * [`click`], [`click_rows`]: a row of table `clicks`, into columns and back
 //! * [`tables`]: the other tables of the lake
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod class;
 pub mod click;
+pub mod click_rows;
 pub mod code;
 pub mod event;
 pub mod ids;
@@ -29,6 +30,7 @@ pub mod wire;
 
 pub use class::{Class, Device, Method, Source};
 pub use click::{Click, ClickBuilder};
+pub use click_rows::ClickRows;
 pub use event::ClickEvent;
 pub use ids::{ClickId, JournalId, LinkId};
 pub use link::{Analytics, Link, LinkHistory, LinkStatus, Principal, Revision, Scope};

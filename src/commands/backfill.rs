@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use ingest::edge::{Format, IdMode};
-use processor::import::{ImportOptions, Importer, Progress, State, Summary, UnknownCodes};
+use processor::import::{Checks, ImportOptions, Importer, Progress, State, Summary, UnknownCodes};
 
 use super::{open, print};
 use crate::cli::{Backfill, IdMode as IdFlag, UnknownCodes as UnknownFlag};
@@ -44,12 +44,20 @@ pub(super) async fn take_all(
             }
         }
     }
+    let mut is_whole = summaries.iter().all(|summary| summary.state != State::Failed);
+    if !options.dry_run
+        && let Err(error) = importer.correct().await
+    {
+        is_whole = false;
+        eprintln!(
+            "highwater: the lines are counted, but rows that they know better than aren't corrected yet: {error}"
+        );
+    }
     if json {
         print::json(&summaries)?;
     } else if summaries.len() > 1 {
         print::line(&total(&summaries))?;
     }
-    let is_whole = summaries.iter().all(|summary| summary.state != State::Failed);
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -167,6 +175,7 @@ pub(crate) fn text(summary: &Summary) -> String {
         let rate = (summary.seconds >= 1.0).then(|| format!(", {:.0} lines/s", summary.lines as f64 / summary.seconds));
         lines.push(format!("  from {first} to {last}; {:.1} s{}", summary.seconds, rate.unwrap_or_default()));
     }
+    lines.extend(summary.checks.as_ref().map(odd));
     for (title, planned) in [("day", &summary.days), ("link", &summary.links)] {
         for plan in planned.iter().flatten() {
             lines.push(format!("  {title} {}: {} would be added, {} would wait", plan.of, plan.added, plan.waiting));
@@ -174,6 +183,17 @@ pub(crate) fn text(summary: &Summary) -> String {
     }
     lines.extend(summary.note.iter().map(|note| format!("  note: {note}")));
     lines.join("\n")
+}
+
+/// What is odd about the lines, in words.
+fn odd(checks: &Checks) -> String {
+    let said = [
+        (checks.lost, "reached the origin and have no event there (lost, and recovered from this log)"),
+        (checks.surprise, "were answered by the edge, yet the origin has their event (surprise)"),
+        (checks.reused_id, "have the id of another network's or agent's request (reused_id)"),
+    ];
+    let said = said.iter().filter(|(lines, _)| *lines > 0).map(|(lines, what)| format!("{lines} {what}"));
+    format!("  check: {}", said.collect::<Vec<_>>().join("; "))
 }
 
 fn nonzero<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> String {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use processor::import::{Importer, Reverted, Stored, Summary, stored};
 use processor::settle::{Settler, Standing};
 use serde::Serialize;
@@ -12,8 +12,7 @@ use serde_json::json;
 use super::{backfill, open, print};
 use crate::cli::{EdgeLogs, SettleAs};
 use crate::config::Config;
-use crate::run::reopen;
-use crate::run::settle_config;
+use crate::run::{enricher, reopen, settle_config};
 
 /// Lists the logs, or shows one, as they stand now.
 pub(crate) async fn run(command: EdgeLogs, config: &Config) -> anyhow::Result<ExitCode> {
@@ -30,7 +29,7 @@ pub(crate) async fn run(command: EdgeLogs, config: &Config) -> anyhow::Result<Ex
         }
         EdgeLogs::Settle { provider, hour, settle_as, json } => {
             let registry = Arc::new(open::link_store(config).await?);
-            let mut settler = Settler::new(&lake, registry, settle_config(config)).await?;
+            let mut settler = Settler::new(&lake, registry, Arc::new(enricher(config)?), settle_config(config)).await?;
             let standing = match settle_as {
                 SettleAs::Recovered => Standing::Recovered,
                 SettleAs::Counted => Standing::Counted,
@@ -50,9 +49,31 @@ pub(crate) async fn run(command: EdgeLogs, config: &Config) -> anyhow::Result<Ex
                 ))?;
             }
         }
+        EdgeLogs::EndSource { name, json } => end_source(&name, json, config).await?,
         EdgeLogs::Revert { id, json } => return revert(&id, json, config).await,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Ends a continuous source.
+async fn end_source(name: &str, json: bool, config: &Config) -> anyhow::Result<()> {
+    let store = open::link_store(config).await?;
+    if !store.end_source(name).await? {
+        let sources = store.edge_sources().await?;
+        if sources.iter().any(|source| source.name == name) {
+            bail!("{name} is watched; take it out of edge_logs.watch, and restart what processes logs");
+        }
+        let named: Vec<String> = sources.into_iter().filter(|one| !one.watched).map(|one| one.name).collect();
+        bail!(
+            "there is no source {name:?}; there is {}",
+            if named.is_empty() { "none".into() } else { named.join(", ") }
+        );
+    }
+    if json {
+        print::json(&json!({"ended": name}))
+    } else {
+        print::line(&format!("{name} is ended: final_through waits for it no longer, unless another log of it comes"))
+    }
 }
 
 /// What became of a revert.

@@ -107,6 +107,16 @@ fn log_rules(config: &Config, wrong: &mut Vec<String>) {
     if logs.max_upload.0 == 0 {
         wrong.push("edge_logs.max_upload (0B) must be at least 1B".to_owned());
     }
+    // a block of lines, by which a broken-off import goes on, holds four of them
+    if !(1 << 10..=512 << 10).contains(&logs.max_line.0) {
+        wrong.push(format!("edge_logs.max_line ({}) must be from 1KiB to 512KiB", logs.max_line));
+    }
+    if logs.max_unpacked.0 == 0 {
+        wrong.push("edge_logs.max_unpacked (0B) must be at least 1B".to_owned());
+    }
+    if logs.max_ratio == 0 {
+        wrong.push("edge_logs.max_ratio (0) must be at least 1".to_owned());
+    }
 }
 
 fn names(config: &Config, wrong: &mut Vec<String>) {
@@ -156,7 +166,7 @@ fn not_built(config: &Config, wrong: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Span;
+    use crate::config::{Size, Span};
 
     fn broken(change: impl FnOnce(&mut Config)) -> String {
         let mut config = Config::default();
@@ -195,6 +205,9 @@ mod tests {
         assert!(broken(|c| c.edge_logs.watch = vec!["./a".into(), "./a".into()]).contains("twice"));
         assert!(broken(|c| c.edge_logs.poll = span(0)).contains("edge_logs.poll"));
         assert!(broken(|c| c.edge_logs.max_uploads = 0).contains("edge_logs.max_uploads"));
+        assert!(broken(|c| c.edge_logs.max_line = Size(1 << 20)).contains("edge_logs.max_line"));
+        assert!(broken(|c| c.edge_logs.max_unpacked = Size(0)).contains("edge_logs.max_unpacked"));
+        assert!(broken(|c| c.edge_logs.max_ratio = 0).contains("edge_logs.max_ratio"));
         assert_eq!(broken(|c| c.edge_logs.watch = vec!["./logs".into(), "s3://bucket/logs/".into()]), "");
         assert!(broken(|c| c.stream.backend = Backend::Fluvio).contains("fluvio"));
         assert!(broken(|c| c.lake = "s3://bucket/lake".into()).contains("s3://"));

@@ -122,6 +122,12 @@ pub(crate) struct EdgeLogs {
     pub(crate) max_upload: Size,
     /// Uploads of one workspace at once.
     pub(crate) max_uploads: usize,
+    /// The longest line.
+    pub(crate) max_line: Size,
+    /// The most bytes that a log may unpack to.
+    pub(crate) max_unpacked: Size,
+    /// The most bytes that it may unpack to for each of its own.
+    pub(crate) max_ratio: u64,
     /// How long an upload's bytes are kept once it has been taken in.
     pub(crate) keep_staged: Span,
     /// CloudFront real-time logs.
@@ -351,6 +357,9 @@ impl Default for EdgeLogs {
             poll: seconds(10),
             max_upload: Size(1 << 30),
             max_uploads: 4,
+            max_line: Size(64 << 10),
+            max_unpacked: Size(1 << 40),
+            max_ratio: 500,
             keep_staged: seconds(7 * 24 * 3600),
             cloudfront_realtime: FieldList::default(),
             nginx: NginxLogs::default(),

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use ingest::edge::Settings;
+use ingest::edge::{ReadLimits, Settings};
 use processor::enrich::Enricher;
 use processor::import::{ImportConfig, Importer};
 use processor::lake::Lake;
 use redirect::links::LinkStore;
 
-use super::{id_mode, waits};
+use super::process::edge_of;
+use super::waits;
 use crate::config::Config;
 
 /// An importer into `lake`.
@@ -30,9 +31,9 @@ pub(crate) fn importer(
         waits: waits(config),
         max_skew: config.edge.max_skew.0,
         domains: config.redirect.domains.clone(),
-        edge_provider: config.edge.provider.clone(),
-        edge_id: id_mode(&config.edge),
+        edge: edge_of(config),
         logs: log_settings(config),
+        limits: limits(config),
         ..ImportConfig::default()
     };
     Ok(Importer::new(lake, Arc::clone(&store) as _, Arc::clone(&store) as _, store, enricher, settings))
@@ -47,6 +48,17 @@ pub(crate) fn spool_dir(config: &Config) -> anyhow::Result<PathBuf> {
     let folder = config.data_dir.join("tmp");
     std::fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
     Ok(folder)
+}
+
+/// What a log may cost.
+fn limits(config: &Config) -> ReadLimits {
+    let logs = &config.edge_logs;
+    ReadLimits {
+        line: logs.max_line.0 as usize,
+        unpacked: logs.max_unpacked.0,
+        ratio: logs.max_ratio,
+        ..ReadLimits::default()
+    }
 }
 
 /// What `[edge_logs]` says of formats.

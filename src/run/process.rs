@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use ingest::edge::Ids;
 use ingest::journal::JournalPartition;
 use ingest::stream::Partition;
 use processor::enrich::{EnrichConfig, Enricher};
 use processor::hot::{HotConfig, HotPath, HotStatus};
 use processor::lake::{Lake, LakeOptions};
 use processor::metrics::Metrics;
-use processor::settle::{SettleConfig, Settler, Waits};
+use processor::settle::{Edge, SettleConfig, Settler, Waits};
 use prometheus_client::registry::Registry;
 use redirect::links::LinkStore;
 use tokio::sync::{mpsc, watch};
@@ -85,9 +84,10 @@ impl Process {
         reading.start(hot.status(), hand_over, back);
         let stop = back.stop_token();
         back.spawn("hot path", async move { Ok(hot.run(partitions, stop).await?) });
-        let parts = Parts { config, store, lake, enricher, metrics: counted.clone(), alone };
+        let parts = Parts { config, store, lake, enricher: Arc::clone(&enricher), metrics: counted.clone(), alone };
         uploads::start(parts, back).await?;
-        let settler = Settler::new(lake, registry, settle_config(config)).await?.with_metrics(counted.clone());
+        let settler =
+            Settler::new(lake, registry, enricher, settle_config(config)).await?.with_metrics(counted.clone());
         let stop = back.stop_token();
         back.spawn("settler", async move {
             settler.run(stop).await;
@@ -223,17 +223,16 @@ pub(crate) fn waits(config: &Config) -> Waits {
     Waits { skew: config.edge.skew.0, repeat: config.edge.repeat.0, recover_after: config.edge.recover_after.0 }
 }
 
-/// The provider whose request ids must meet those of events.
-fn guarded(config: &Config) -> Option<String> {
-    let provider = &config.edge.provider;
-    (provider != "none" && id_mode(&config.edge).resolve(provider) == Ids::Trusted).then(|| provider.clone())
+/// The edge in front of our redirect, as configured.
+pub(crate) fn edge_of(config: &Config) -> Edge {
+    Edge { provider: config.edge.provider.clone(), ids: id_mode(&config.edge) }
 }
 
 /// The settler's settings, as configured.
 pub(crate) fn settle_config(config: &Config) -> SettleConfig {
     SettleConfig {
         waits: waits(config),
-        guarded: guarded(config),
+        edge: edge_of(config),
         max_skew: config.edge.max_skew.0,
         settle: config.edge.settle.0,
         ..SettleConfig::default()

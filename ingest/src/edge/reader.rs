@@ -28,9 +28,9 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 /// What a file may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Longest line, bytes.
+    /// Longest line, bytes: what is longer is a line that can't be read.
     pub line: usize,
-    /// Size of a block, bytes; at least four lines.
+    /// Size of a block, bytes; at least four lines. What may be resumed must be read with the same.
     pub block: usize,
     /// Most unpacked bytes.
     pub unpacked: u64,

@@ -142,6 +142,12 @@ impl Classifier {
         agent.clone()
     }
 
+    /// The verdict of the header's rule that gives this reason; `None` when no header's does.
+    pub fn by_header(&self, reason: &str) -> Option<Verdict> {
+        let rule = self.headers.iter().find(|rule| *rule.reason == *reason)?;
+        Some(self.verdict(rule.class, Some(Arc::clone(&rule.agent)), &rule.reason))
+    }
+
     fn verdict(&self, class: Class, agent: Option<Arc<str>>, reason: &Arc<str>) -> Verdict {
         Verdict { class, agent, reason: Arc::clone(reason), rules_version: self.version }
     }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ingest::edge::EdgeRequest;
-use schemas::click::{Utm, Verdict};
+use schemas::click::{AgentInfo, Utm, Verdict};
 use schemas::link::DEFAULT_WORKSPACE;
 use schemas::visitor::{VisitorKey, visitor};
 use schemas::{Class, Click, ClickEvent, ClickId, LinkHistory, LinkId, Method, Revision, Source, UtcMicros};
@@ -216,6 +216,22 @@ impl Enricher {
                 self.classifier.with_request(&known.verdict, &request)
             }
         }
+    }
+
+    /// What follows for a row from its agent, its method, and what its headers said of fetching ahead.
+    pub(super) fn judged(
+        &self,
+        user_agent: &str,
+        method: Option<Method>,
+        ahead: Option<Verdict>,
+    ) -> (Verdict, Arc<AgentInfo>) {
+        let known = self.known(user_agent);
+        let verdict = match (method, ahead) {
+            (Some(Method::Head), _) => known.head.clone(),
+            (_, Some(ahead)) => ahead,
+            (_, None) => known.verdict.clone(),
+        };
+        (verdict, Arc::clone(&known.info))
     }
 
     /// What is known of an agent, from the cache or worked out.

@@ -14,13 +14,16 @@
 //! * `agent`: user agents by uap-core's rules; `device`: the sort of device
 //! * `cache`, `intern`: what makes the common case cheap
 //! * `referrer`, `utm`, `locale`: what the request's texts say
+//! * [`facts`], `merge`: whether a record knows better than a row, and the row that knows what both know
 
 mod agent;
 mod cache;
 mod device;
 mod enricher;
+pub mod facts;
 mod intern;
 mod locale;
+mod merge;
 mod referrer;
 mod utm;
 
@@ -30,3 +33,4 @@ mod parity;
 mod tests;
 
 pub use enricher::{EdgeLine, EnrichConfig, Enricher};
+pub use facts::Facts;

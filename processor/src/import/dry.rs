@@ -44,10 +44,10 @@ impl DryRun {
     /// Decides on a chunk as a run would.
     pub(super) async fn judge(&mut self, settler: &mut Settler, chunk: &Chunk) -> Result<(), Failure> {
         let complete_through = settler.desk.peek(UtcMicros::now()).await?;
-        let mut decision = settler.desk.decide(&chunk.arrivals, complete_through).await?;
-        settler.hold_chunk(&self.provider, &chunk.arrivals, &mut decision).await?;
+        let mut decision = settler.desk.decide(&chunk.rows, &chunk.arrivals, complete_through).await?;
+        settler.hold_chunk(&self.provider, &chunk.rows, &chunk.arrivals, &mut decision).await?;
         for (arrival, fate) in chunk.arrivals.iter().zip(&mut decision.fates) {
-            if *fate == Fate::Counted {
+            if matches!(fate, Fate::Counted | Fate::Correct) {
                 continue;
             }
             if self.seen.contains(&arrival.id) {
@@ -74,7 +74,7 @@ impl DryRun {
         let add = |counts: &mut Counts| match fate {
             Fate::Add => counts.added += 1,
             Fate::Wait => counts.waiting += 1,
-            Fate::Counted => {}
+            Fate::Counted | Fate::Correct => {}
         };
         add(self.days.entry(time.day()).or_default());
         let link = format!("{domain}/{code}");

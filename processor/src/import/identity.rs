@@ -125,8 +125,8 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<([u8; 32], u64)
 ///
 /// # Errors
 /// When it can't be read or unpacked, or is damaged.
-pub(crate) fn check(reader: Reader) -> Result<(), ReadError> {
-    LineReader::new(Contents::of(reader)?, ReadLimits::default())?.skim().map(drop)
+pub(crate) fn check(reader: Reader, limits: ReadLimits) -> Result<(), ReadError> {
+    LineReader::new(Contents::of(reader)?, limits)?.skim().map(drop)
 }
 
 /// The name of an import's transactions: `file/` and the content's hash in hex.

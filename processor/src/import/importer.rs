@@ -16,7 +16,7 @@ use super::summary::Summary;
 use crate::enrich::Enricher;
 use crate::lake::Lake;
 use crate::metrics::Metrics;
-use crate::settle::{SettleConfig, SettleError, Settler};
+use crate::settle::{SettleConfig, SettleError, Settled, Settler};
 
 /// Ids kept in memory to find lines that are rows already, bytes.
 const ID_BYTES: usize = 64 << 20;
@@ -97,6 +97,18 @@ impl Importer {
         Self { metrics, ..self }
     }
 
+    /// Makes the corrections that wait for others of the same files; to be called after the last file, where nobody else
+    /// may be there to do it.
+    ///
+    /// # Errors
+    /// When the lake or the link store fails. What was imported is counted in any case.
+    pub async fn correct(&self) -> Result<Settled, SettleError> {
+        let mut tables = self.shared.tables().await?;
+        let corrected = tables.settler.correct_now().await;
+        self.shared.give_back(tables);
+        corrected
+    }
+
     /// Takes a file in, settles what can be settled, and says what became of its lines. `progress` is called after
     /// each chunk. Dropped, it stops after the chunk under way; a repeat goes on from there.
     ///
@@ -134,13 +146,13 @@ impl Shared {
         let (lake, config) = (&self.lake, &self.config);
         let settle = SettleConfig {
             waits: config.waits,
-            guarded: config.guarded(),
+            edge: config.edge.clone(),
             max_skew: config.max_skew,
             settle: config.settle,
             id_bytes: ID_BYTES,
             ..SettleConfig::default()
         };
-        let settler = Settler::new(lake, Arc::clone(&self.registry), settle).await?;
+        let settler = Settler::new(lake, Arc::clone(&self.registry), Arc::clone(&self.enricher), settle).await?;
         let side =
             SideTables { rejects: lake.table(Table::Rejects).await?, edge_files: lake.table(Table::EdgeFiles).await? };
         let kept_up = settler.desk.clicks.version();

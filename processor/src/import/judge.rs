@@ -6,8 +6,8 @@ use ingest::edge::{EdgeClass, Ids};
 use ingest::ports::RegisteredJournal;
 use schemas::{Analytics, UtcMicros};
 
-use super::marks::Elsewhere;
 use crate::settle::Kind;
+use crate::settle::elsewhere::Elsewhere;
 
 /// What a line comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +41,25 @@ impl OwnEvents {
         Self { since, internal: edge_ids == Ids::Trusted, elsewhere: elsewhere.earlier(max_skew) }
     }
 
+    /// Whether a request has left an event, if it reached the origin.
     fn has(&self, request: Asked<'_>) -> bool {
+        self.ours(request) || self.made_elsewhere(request)
+    }
+
+    /// Whether a request has left an event under the id that its edge gave it, if it reached the origin. `ours_named`:
+    /// those of our redirect have that edge's ids.
+    pub(super) fn has_named(&self, request: Asked<'_>, ours_named: bool) -> bool {
+        (ours_named && self.ours(request)) || self.made_elsewhere(request)
+    }
+
+    fn ours(&self, request: Asked<'_>) -> bool {
         let emits = request.analytics != Analytics::Internal || self.internal;
         // what is no link of ours was answered 404 here, whoever answered it 302
-        let ours = request.is_link && emits && self.since.is_some_and(|since| request.time >= since);
-        ours || self.elsewhere.since(request.workspace).is_some_and(|since| request.time >= since)
+        request.is_link && emits && self.since.is_some_and(|since| request.time >= since)
+    }
+
+    fn made_elsewhere(&self, request: Asked<'_>) -> bool {
+        self.elsewhere.since(request.workspace).is_some_and(|since| request.time >= since)
     }
 }
 

@@ -6,16 +6,19 @@
 //! every line settled by the snapshot                                 ──► clicks, as a settler's commit
 //! else                                                               ──► arrivals
 //! ```
+//! Lines that know better than the row of their request go into `arrivals` too, before the chunk; brought again by a
+//! repeat they do no harm, as each is merged into its row.
+//!
 //! The transaction `file/<hash>` = chunks contained is in whichever commit brings the chunk, and expected to be as the
 //! look before showed it.
 
 use arrow::array::RecordBatch;
-use arrow::error::ArrowError;
 use schemas::UtcMicros;
-use schemas::tables::{Table, arriving};
+use schemas::tables::Table;
 
+use super::arriving::{Corrections, arriving_rows};
+use super::checks::Checks;
 use super::error::Failure;
-use super::marks;
 use super::pipeline::Chunk;
 use super::recount::{Held, held};
 use super::side::{self, Origin};
@@ -23,10 +26,11 @@ use super::summary::{State, Summary};
 use crate::lake::{Change, CommitError, Span, TableHandle};
 use crate::metrics::Metrics;
 use crate::settle::desk::{Draft, Landing, TRIES, note_added};
+use crate::settle::elsewhere;
 use crate::settle::guard::hours::OriginHours;
 use crate::settle::guard::open_among;
 use crate::settle::ids::Spans;
-use crate::settle::{Decision, Fate, Kind, SettleError, Settler};
+use crate::settle::{Arrival, Decision, Fate, Kind, SettleError, Settler};
 
 /// The side tables of imports.
 #[derive(Debug)]
@@ -52,8 +56,10 @@ pub(super) struct Lander<'a> {
     pub(super) spans: Spans,
     /// Whether the lake must be asked.
     pub(super) recount: bool,
-    /// Lines that reached the origin, if it is to be found out whether their ids meet.
-    pub(super) origin_hours: Option<OriginHours>,
+    /// The first hour in which it is to be found out whether ids meet.
+    pub(super) judged_since: Option<i64>,
+    /// Lines that reached the origin since then.
+    pub(super) origin_hours: OriginHours,
     /// The provider that the redirect is told of, where it is not this file's although the redirect was there.
     pub(super) beside: Option<String>,
 }
@@ -77,9 +83,9 @@ impl Lander<'_> {
     /// Brings a chunk into the lake.
     pub(super) async fn land(&mut self, chunk: Chunk) -> Result<(), Failure> {
         chunk.arrivals.iter().for_each(|arrival| self.spans.add(arrival.time));
-        if let Some(hours) = &mut self.origin_hours {
-            let lines = chunk.arrivals.iter().filter(|arrival| arrival.kind == Kind::Origin);
-            lines.for_each(|line| hours.add(line.id, line.time));
+        if let Some(since) = self.judged_since {
+            let judged = |line: &&Arrival| line.kind == Kind::Origin && line.time.hour() >= since;
+            chunk.arrivals.iter().filter(judged).for_each(|line| self.origin_hours.add(line.id, line.time));
         }
         if chunk.number < self.resumed.chunks {
             self.resumed.records += chunk.arrivals.len() as u64;
@@ -106,7 +112,7 @@ impl Lander<'_> {
         let number = chunk.number;
         let contains = number + 1;
         let mut draft = Draft::default();
-        let mut side_done = false;
+        let (mut side_done, mut corrections) = (false, Corrections::default());
         for _ in 0..TRIES {
             let complete_through = self.settler.desk.look(UtcMicros::now()).await?;
             self.settler.arrivals.refresh().await.map_err(SettleError::from)?;
@@ -121,11 +127,15 @@ impl Lander<'_> {
                 // an import whose rows counted lines of this one was taken back: all of it is decided anew
                 return Err(Failure::BeginAnew);
             }
-            let mut decision = self.settler.desk.decide(&chunk.arrivals, complete_through).await?;
-            self.settler.hold_chunk(&self.origin.provider, &chunk.arrivals, &mut decision).await?;
+            let mut decision = self.settler.desk.decide(&chunk.rows, &chunk.arrivals, complete_through).await?;
+            self.settler.hold_chunk(&self.origin.provider, &chunk.rows, &chunk.arrivals, &mut decision).await?;
             if !side_done {
                 self.write_side(&chunk, &decision).await?;
                 side_done = true;
+            }
+            if decision.all_settled() {
+                let arrivals = &mut self.settler.arrivals;
+                corrections.keep(arrivals, &chunk.rows, &self.origin.provider, &decision.fates).await?;
             }
             if self.land_rows(&chunk, &decision, &mut draft).await? == Landing::Landed {
                 count(&mut self.summary, &chunk, &decision);
@@ -139,7 +149,8 @@ impl Lander<'_> {
     /// Counts a chunk's records for `/metrics`. What comes into `arrivals` is counted when it leaves it.
     fn note(&self, chunk: &Chunk, decision: &Decision) {
         if decision.all_settled() {
-            self.metrics.note_duplicates("import", decision.count(Fate::Counted) as u64);
+            let counted = decision.count(Fate::Counted) + decision.count(Fate::Correct);
+            self.metrics.note_duplicates("import", counted as u64);
             note_added(self.metrics, &chunk.rows, &decision.fates);
         }
         note_lines(self.metrics, &self.summary.format, chunk, decision);
@@ -150,13 +161,13 @@ impl Lander<'_> {
         let mut txns = vec![(self.txn.clone(), chunk.number + 1)];
         let provider = &self.origin.provider;
         if decision.all_settled() {
-            txns.extend(marks::raised(&self.settler.desk.clicks, provider, &chunk.rows, &chunk.arrivals));
+            txns.extend(elsewhere::raised(&self.settler.desk.clicks, provider, &chunk.rows, &chunk.arrivals));
             return Ok(self.settler.desk.land(&chunk.rows, &chunk.arrivals, decision, &txns, draft).await?);
         }
         self.recount = true;
         let arrivals = &mut self.settler.arrivals;
-        txns.extend(marks::raised(arrivals, provider, &chunk.rows, &chunk.arrivals));
-        let add = arrivals.write_spanning(&waiting_rows(&chunk.rows, provider)?, Span::Day).await?;
+        txns.extend(elsewhere::raised(arrivals, provider, &chunk.rows, &chunk.arrivals));
+        let add = arrivals.write_spanning(&arriving_rows(&chunk.rows, provider, false)?, Span::Day).await?;
         let expect = txns.iter().map(|(id, _)| (id.clone(), arrivals.txn(id))).collect();
         match arrivals.commit(Change { add, txns, expect, ..Change::default() }).await {
             Ok(_) => Ok(Landing::Landed),
@@ -183,7 +194,8 @@ impl Lander<'_> {
             summary.state = State::Done;
             summary.seconds = self.started.elapsed().as_secs_f64();
             summary.note.clone_from(&ending.truncated);
-            let hours = self.origin_hours.as_ref().and_then(OriginHours::to_text);
+            summary.check(&self.settler.arrivals);
+            let hours = self.origin_hours.to_text();
             let row = side::edge_file(&self.origin, &summary, hours, now)
                 .map_err(|source| SettleError::Rows { table: Table::EdgeFiles, source })?;
             append_once(&mut self.side.edge_files, &row, &self.txn, contains, Some(&self.origin.import_id)).await?;
@@ -210,6 +222,13 @@ impl Lander<'_> {
             let held = self.held().await?;
             self.summary.resplit(held.added, held.waiting);
             self.summary.mismatched = open_among(&self.settler.desk.clicks, &self.origin.provider, &held.hours);
+        }
+        let checks = self.summary.check(&self.settler.arrivals);
+        self.metrics.note_checks(&checks);
+        if self.summary.checks.is_some() {
+            let Checks { lost, surprise, reused_id } = checks;
+            let (file, records) = (&self.summary.name, self.summary.records);
+            tracing::warn!(file, records, lost, surprise, reused_id, "lines don't fit the events of our own");
         }
         self.summary.state = State::Done;
         self.summary.seconds = self.started.elapsed().as_secs_f64();
@@ -240,12 +259,15 @@ pub(super) fn contained(settler: &Settler, txn: &str) -> i64 {
     settler.desk.clicks.txn(txn).max(settler.arrivals.txn(txn)).unwrap_or(0)
 }
 
-/// Adds a chunk and its fate to a summary.
+/// Adds a chunk and its fate to a summary. Of one that goes to `arrivals` the settler notes what is odd.
 pub(super) fn count(summary: &mut Summary, chunk: &Chunk, decision: &Decision) {
     chunk.tally.add_to(summary);
+    if decision.all_settled() {
+        decision.remarks.iter().for_each(|(_, remark)| summary.noted.remark(*remark));
+    }
     for (arrival, fate) in chunk.arrivals.iter().zip(&decision.fates) {
         match (fate, arrival.kind) {
-            (Fate::Counted, _) => summary.already_counted += 1,
+            (Fate::Counted | Fate::Correct, _) => summary.already_counted += 1,
             (Fate::Wait, _) => summary.waiting += 1,
             (Fate::Add, kind) => summary.added.add(kind.source()),
         }
@@ -256,7 +278,7 @@ pub(super) fn count(summary: &mut Summary, chunk: &Chunk, decision: &Decision) {
 pub(super) fn note_lines(metrics: &Metrics, format: &str, chunk: &Chunk, decision: &Decision) {
     let of = |fate: Fate| decision.count(fate) as u64;
     metrics.note_lines(format, "added", of(Fate::Add));
-    metrics.note_lines(format, "already_counted", of(Fate::Counted) + chunk.tally.counted);
+    metrics.note_lines(format, "already_counted", of(Fate::Counted) + of(Fate::Correct) + chunk.tally.counted);
     metrics.note_lines(format, "waiting", of(Fate::Wait));
     metrics.note_lines(format, "ignored", chunk.tally.ignored.total());
     metrics.note_lines(format, "rejected", chunk.tally.rejected.values().sum());
@@ -305,13 +327,4 @@ pub(super) async fn append_once(
         }
     }
     Err(SettleError::Busy { tries: TRIES }.into())
-}
-
-/// Rows with the columns that `arrivals` has beyond those of `clicks`.
-pub(super) fn waiting_rows(rows: &[RecordBatch], provider: &str) -> Result<Vec<RecordBatch>, SettleError> {
-    let now = UtcMicros::now();
-    let providers = |rows: &RecordBatch| std::iter::repeat_n(provider, rows.num_rows());
-    let rows: Result<Vec<RecordBatch>, ArrowError> =
-        rows.iter().map(|rows| arriving(rows, providers(rows), now, false)).collect();
-    rows.map_err(|source| SettleError::Rows { table: Table::Arrivals, source })
 }

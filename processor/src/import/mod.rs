@@ -12,8 +12,9 @@
 //! * `identity`: the content's hash; `pipeline`, `worker`, `links`, `reading`, `judge`, `made_ids`, `tally`: bytes to chunks
 //! * `importer`, `run`, `opened`: one import from its first byte to its summary
 //! * [`revert`]: an import taken back; [`posts`]: events that are posted, a body at a time
-//! * `land`, `marks`: chunks into the lake, and what it remembers of events made elsewhere; `side`, `recount`, `stored`:
-//!   the side tables, and what the lake says of an import; `dry`
+//! * `checks`: what is odd about the lines of a file
+//! * `land`, `arriving`: chunks into the lake; `side`, `recount`, `stored`: the side tables, and what the lake says of an
+//!   import; `dry`
 //!
 //! Invariants
 //! * A chunk of lines goes whole into one table, with the transaction that says so; killed anywhere, a repeat goes on
@@ -25,6 +26,8 @@
 //! Failure: a line that can't be read is rejected and the file goes on; a file that can't be read on keeps what has
 //! landed; a lake or link store that fails ends the import, to be repeated.
 
+mod arriving;
+mod checks;
 mod dry;
 mod error;
 mod identity;
@@ -33,7 +36,6 @@ mod judge;
 mod land;
 mod links;
 mod made_ids;
-mod marks;
 mod opened;
 pub mod options;
 mod pipeline;
@@ -52,6 +54,7 @@ pub(crate) mod testing;
 mod tests;
 mod worker;
 
+pub use checks::{Checks, Noted};
 pub use error::ImportError;
 pub use identity::import_id;
 pub use importer::{Importer, Progress};

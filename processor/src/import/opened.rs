@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ingest::edge::format::Sample;
-use ingest::edge::{Contents, FileParser, Format, IdMode, Ids, LineReader, ReadLimits, Settings, sniff};
+use ingest::edge::{Contents, FileParser, Format, IdMode, Ids, LineReader, Settings, sniff};
 use ingest::events::{self, EventLines, Naming, Stand};
 use schemas::UtcMicros;
 
@@ -15,13 +15,13 @@ use super::importer::{Shared, Tables};
 use super::judge::OwnEvents;
 use super::land::contained;
 use super::links::{Links, Scope};
-use super::marks::Elsewhere;
 use super::options::ImportOptions;
 use super::reading::Reading;
 use super::run::{ID_DIGITS, Run};
 use super::stored::{row_of, rows};
 use super::summary::State;
 use super::worker::{Rules, Worker};
+use crate::settle::elsewhere::Elsewhere;
 
 /// How far a clock at the edge may be ahead: a line from later than this would wait for a time that may never come.
 const MOST_AHEAD: Duration = Duration::from_secs(24 * 3_600);
@@ -65,7 +65,7 @@ impl Run {
     pub(super) fn open(&self, name: &str, hashed: &Hashed) -> Result<Option<Opened>, ImportError> {
         let unreadable = |source| ImportError::Unreadable { name: name.to_owned(), source };
         let contents = Contents::of(hashed.reader()).map_err(|e| unreadable(e.into()))?;
-        let mut lines = LineReader::new(contents, ReadLimits::default()).map_err(unreadable)?;
+        let mut lines = LineReader::new(contents, self.shared.config.limits).map_err(unreadable)?;
         let head = lines.head().map_err(unreadable)?;
         if head.trim_ascii().is_empty() {
             return Ok(None);
@@ -123,7 +123,9 @@ impl Run {
     fn ids(&self, mode: IdMode, provider: &str) -> Ids {
         let config = &self.shared.config;
         match mode {
-            IdMode::Auto if provider == config.edge_provider && config.edge_id == IdMode::StatusOnly => Ids::StatusOnly,
+            IdMode::Auto if provider == config.edge.provider && config.edge.ids == IdMode::StatusOnly => {
+                Ids::StatusOnly
+            }
             _ => mode.resolve_for(provider, &config.logs),
         }
     }
@@ -158,7 +160,7 @@ impl Run {
 
     /// The provider that the redirect is told of, if that isn't this one although the redirect has been at work.
     pub(super) async fn beside(&self, provider: &str) -> Result<Option<String>, Failure> {
-        let configured = &self.shared.config.edge_provider;
+        let configured = &self.shared.config.edge.provider;
         if configured == provider || self.shared.registry.journals().await?.is_empty() {
             return Ok(None);
         }
@@ -171,11 +173,12 @@ impl Run {
             Content::Log(format, ids) => {
                 let config = &self.shared.config;
                 let provider = format.provider();
-                let edge_ids = config.edge_id.resolve(&config.edge_provider);
+                let edge_ids = config.edge.ids.resolve(&config.edge.provider);
                 let journals = self.shared.registry.journals().await?;
                 let elsewhere = Elsewhere::read(provider, &tables.settler.desk.clicks, &tables.settler.arrivals);
                 let own = OwnEvents::of(edge_ids, &journals, elsewhere, config.max_skew);
-                Ok(Reading::Log { ids, provider: provider.into(), own })
+                let names_events = ids == Ids::Trusted && provider == config.edge.provider;
+                Ok(Reading::Log { ids, provider: provider.into(), own, names_events })
             }
             Content::Events(naming) => Ok(self.shared.reading_of_events(naming)),
         }
@@ -193,8 +196,9 @@ impl Run {
 impl Shared {
     /// How events made elsewhere are taken.
     pub(super) fn reading_of_events(&self, naming: Naming) -> Reading {
-        let ids = self.config.edge_id.resolve(&self.config.edge_provider);
-        let meets_journals = **naming.provider() == self.config.edge_provider && ids == Ids::Trusted;
+        let edge = &self.config.edge;
+        let ids = edge.ids.resolve(&edge.provider);
+        let meets_journals = **naming.provider() == edge.provider && ids == Ids::Trusted;
         Reading::Events { naming, meets_journals }
     }
 

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use ingest::edge::{Format, IdMode, Ids, Settings};
+use ingest::edge::{Format, IdMode, ReadLimits, Settings};
 use ingest::events::Naming;
 use serde::{Deserialize, Serialize};
 
-use crate::settle::Waits;
+use crate::settle::{Edge, Waits};
 
 /// A word that is none of the choices.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -130,12 +130,12 @@ pub struct ImportConfig {
     /// Host names served (`[redirect] domains`). A log's host without its port is taken for the one with; the first
     /// stands for hosts that a log doesn't have.
     pub domains: Vec<String>,
-    /// The provider in front of our own redirect (`[edge] provider`): only its lines may have events.
-    pub edge_provider: String,
-    /// Its id mode (`[edge] id`).
-    pub edge_id: IdMode,
+    /// The edge in front of our own redirect (`[edge]`): only its lines may have our events under their ids.
+    pub edge: Edge,
     /// What formats can't know by themselves (`[edge_logs]`).
     pub logs: Settings,
+    /// What a file may cost.
+    pub limits: ReadLimits,
     /// Threads that parse; 0: one a core.
     pub threads: usize,
     /// A chunk ends with the block in which it reaches so many lines: enough to make good files, few enough that their
@@ -145,15 +145,6 @@ pub struct ImportConfig {
     pub spool_dir: PathBuf,
 }
 
-impl ImportConfig {
-    /// The provider in front of our redirect, if its ids are trusted: hours in which they don't meet are held.
-    pub(super) fn guarded(&self) -> Option<String> {
-        let provider = &self.edge_provider;
-        let judged = provider != "none" && self.edge_id.resolve(provider) == Ids::Trusted;
-        judged.then(|| provider.clone())
-    }
-}
-
 impl Default for ImportConfig {
     fn default() -> Self {
         Self {
@@ -161,9 +152,9 @@ impl Default for ImportConfig {
             max_skew: Duration::from_secs(600),
             settle: Duration::from_secs(48 * 3_600),
             domains: Vec::new(),
-            edge_provider: "none".to_owned(),
-            edge_id: IdMode::Auto,
+            edge: Edge::default(),
             logs: Settings::default(),
+            limits: ReadLimits::default(),
             threads: 0,
             chunk_lines: 50_000,
             spool_dir: std::env::temp_dir(),

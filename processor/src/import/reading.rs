@@ -20,6 +20,8 @@ pub(super) enum Reading {
         provider: Arc<str>,
         /// Which of its requests have left events.
         own: OwnEvents,
+        /// Whether those of our redirect have its ids.
+        names_events: bool,
     },
     /// Events made elsewhere.
     Events {
@@ -56,16 +58,20 @@ impl Reading {
     pub(super) fn judge(&self, request: &EdgeRequest<'_>, link: &Known) -> Word {
         let analytics = link.analytics(request.time);
         match self {
-            Self::Log { ids, own, .. } => {
-                let (is_link, workspace) = (link.is_link(), link.workspace());
-                let asked = Asked { is_link, workspace, analytics, time: request.time };
-                judge::judge(*ids, request.class, asked, own)
-            }
+            Self::Log { ids, own, .. } => judge::judge(*ids, request.class, asked(request, link), own),
             Self::Events { .. } if analytics == Analytics::Off => Word::Off,
             Self::Events { naming, meets_journals } => Word::Record(match naming.stand() {
                 Stand::Origin if *meets_journals && request.line_key.is_some() => Kind::Event(Stand::Origin.source()),
                 stand => Kind::Elsewhere(stand.source()),
             }),
+        }
+    }
+
+    /// Whether there is an event under the same id of a request that reached the origin, if none was lost.
+    pub(super) fn expects_event(&self, request: &EdgeRequest<'_>, link: &Known) -> bool {
+        match self {
+            Self::Log { own, names_events, .. } => own.has_named(asked(request, link), *names_events),
+            Self::Events { .. } => false,
         }
     }
 
@@ -87,5 +93,14 @@ impl Reading {
             Self::Log { provider, .. } => Some(Arc::clone(provider)),
             Self::Events { naming, .. } => Some(Arc::clone(naming.by_line())),
         }
+    }
+}
+
+fn asked<'a>(request: &EdgeRequest<'_>, link: &'a Known) -> Asked<'a> {
+    Asked {
+        is_link: link.is_link(),
+        workspace: link.workspace(),
+        analytics: link.analytics(request.time),
+        time: request.time,
     }
 }

@@ -1,5 +1,6 @@
 //! The import of one file, from its first byte to its summary.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,7 +19,7 @@ use super::land::{Lander, Resumed, contained};
 use super::opened::{Content, Opened};
 use super::options::{ImportOptions, Input};
 use super::pipeline::{Chunk, Chunks};
-use super::recount::{Held, held};
+use super::recount::held;
 use super::side::Origin;
 use super::stored::row_of;
 use super::summary::{Added, State, Summary};
@@ -114,10 +115,9 @@ impl Run {
             location: location.map(str::to_owned),
             options: self.options.to_json().map_err(|e| Failure::BrokeOff(e.to_string()).of(name))?,
         };
-        let judged = matches!(content, Content::Log(..)) && tables.settler.judges(content.provider());
-        let beside = match content {
-            Content::Log(..) => self.beside(content.provider()).await.map_err(|failure| failure.of(name))?,
-            Content::Events(_) => None,
+        let (judged_since, beside) = match content {
+            Content::Log(..) => self.beyond(content.provider(), tables).await.map_err(|failure| failure.of(name))?,
+            Content::Events(_) => (None, None),
         };
         let lander = Lander {
             settler: &mut tables.settler,
@@ -131,17 +131,25 @@ impl Run {
             spans: Spans::default(),
             // what it has brought before it was set back is its own
             recount: done == 0 && set_back,
-            origin_hours: judged.then(OriginHours::default),
+            judged_since,
+            origin_hours: OriginHours::default(),
             beside,
         };
         let run = async {
             let made_ids = reading.makes_ids_for();
             let workers = self.workers(reading, import_id);
             let chunks = Chunks::start(lines, parser, workers, made_ids, self.shared.config.chunk_lines)?;
-            let check = tokio::task::spawn_blocking(move || identity::check(whole));
+            let limits = self.shared.config.limits;
+            let check = tokio::task::spawn_blocking(move || identity::check(whole, limits));
             self.land_all(chunks, check, lander, of, progress).await
         };
         run.await.map_err(|failure: Failure| failure.of(name))
+    }
+
+    /// What must be known of a log's provider beyond its lines: the first hour in which ids must meet, and the provider
+    /// that the redirect is told of instead.
+    async fn beyond(&self, provider: &str, tables: &Tables) -> Result<(Option<i64>, Option<String>), Failure> {
+        Ok((tables.settler.judged_since(provider).await?, self.beside(provider).await?))
     }
 
     /// The summary of a file that the lake holds in full; `None` if it was never told what that was.
@@ -152,12 +160,16 @@ impl Run {
             tables.settler.settle().await?;
         }
         let spans: Spans = [stored.first, stored.last].into_iter().flatten().collect();
-        let held = match stored.waiting {
-            0 => Held::default(),
-            _ => held(&tables.settler.desk.clicks, &tables.settler.arrivals, import_id, &spans).await?,
-        };
-        let mut summary = stored.repeated(held.waiting);
-        summary.mismatched = open_among(&tables.settler.desk.clicks, &provider, &held.hours);
+        let (mut stored, mut hours) = (stored, BTreeMap::new());
+        let mut waiting = 0;
+        if stored.waiting > 0 || stored.checks.is_some() {
+            let held = held(&tables.settler.desk.clicks, &tables.settler.arrivals, import_id, &spans).await?;
+            (waiting, hours) = (held.waiting, held.hours);
+            stored = stored.with_held(held.added, held.waiting);
+        }
+        stored.check(&tables.settler.arrivals);
+        let mut summary = stored.repeated(waiting);
+        summary.mismatched = open_among(&tables.settler.desk.clicks, &provider, &hours);
         name.clone_into(&mut summary.name);
         summary.dry_run = self.options.dry_run;
         summary.seconds = self.started.elapsed().as_secs_f64();

@@ -56,7 +56,7 @@ pub(super) fn edge_file(
     let text = |text: Option<&str>| Arc::new(StringArray::from(vec![text])) as ArrayRef;
     let count = |count: u64| Arc::new(Int64Array::from(vec![count as i64])) as ArrayRef;
     let instant = |time: Option<UtcMicros>| instants(vec![time.map(|time| time.0)]);
-    let json = serde_json::to_string(summary).map_err(|e| ArrowError::JsonError(e.to_string()))?;
+    let json = stored_json(summary).map_err(|e| ArrowError::JsonError(e.to_string()))?;
     let columns: Vec<ArrayRef> = vec![
         text(Some(&origin.import_id)),
         text(Some(&origin.workspace)),
@@ -128,13 +128,20 @@ fn with_summaries(batch: &RecordBatch, summaries: &HashMap<String, Summary>) -> 
     };
     let (ids, texts) = (text("id")?, text("summary")?);
     let told = ids.iter().zip(texts).map(|(id, before)| match id.and_then(|id| summaries.get(id)) {
-        Some(summary) => serde_json::to_string(summary).map_err(|e| ArrowError::JsonError(e.to_string())),
+        Some(summary) => stored_json(summary).map_err(|e| ArrowError::JsonError(e.to_string())),
         None => Ok(before.unwrap_or_default().to_owned()),
     });
     let told: Result<Vec<String>, ArrowError> = told.collect();
     let mut columns = batch.columns().to_vec();
     columns[batch.schema().index_of("summary")?] = Arc::new(StringArray::from(told?));
     RecordBatch::try_new(batch.schema(), columns)
+}
+
+/// A summary as it is stored: with what was noted for its checks.
+fn stored_json(summary: &Summary) -> Result<String, serde_json::Error> {
+    let mut json = serde_json::to_value(summary)?;
+    json["noted"] = serde_json::to_value(summary.noted)?;
+    Ok(json.to_string())
 }
 
 fn instants(micros: Vec<Option<i64>>) -> ArrayRef {
@@ -170,7 +177,8 @@ mod tests {
         assert_eq!(batch.column_by_name("bytes").unwrap().as_binary::<i32>().value(0), b"{\xff");
         assert_eq!(batch.column_by_name("reason").unwrap().as_string::<i32>().value(1), "too_long");
 
-        let summary = Summary::new("abc".into(), "f.log".into(), "nginx-json".into(), false);
+        let mut summary = Summary::new("abc".into(), "f.log".into(), "nginx-json".into(), false);
+        summary.noted.eventless = 7;
         let batch = edge_file(&origin(), &summary, None, UtcMicros(5)).unwrap();
         let json = batch.column_by_name("summary").unwrap().as_string::<i32>().value(0).to_owned();
         assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), summary);

@@ -84,6 +84,7 @@ pub(super) async fn refreshed(
         }
         import.summary = import.summary.with_held(held.added, held.waiting);
         import.summary.mismatched = open_among(clicks, &import.provider, &held.hours);
+        import.summary.check(arrivals);
         import
     });
     Ok(now.collect())

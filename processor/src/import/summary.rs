@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemas::{Source, UtcMicros};
 use serde::{Deserialize, Serialize};
 
+use super::checks::{Checks, Noted};
 use crate::settle::Mismatched;
 
 /// Where an import stands.
@@ -203,6 +204,12 @@ pub struct Summary {
     /// Hours in which its request ids don't meet those of events: its lines of these wait for an operator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mismatched: Vec<Mismatched>,
+    /// What is odd about the lines, when it is more than one record in ten thousand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks: Option<Checks>,
+    /// What was noted for the checks: kept with the stored summary, and shown to nobody.
+    #[serde(default, skip_serializing)]
+    pub noted: Noted,
     /// What a person should know, such as a file that ends in the middle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -235,6 +242,8 @@ impl Summary {
             last: None,
             seconds: 0.0,
             mismatched: Vec::new(),
+            checks: None,
+            noted: Noted::default(),
             note: None,
             days: None,
             links: None,
@@ -286,6 +295,7 @@ impl Summary {
         self.ignored.reverted += self.settled();
         (self.added, self.already_counted, self.waiting) = (Added::default(), 0, 0);
         (self.state, self.note, self.mismatched) = (State::Reverted, None, Vec::new());
+        (self.checks, self.noted) = (None, Noted::default());
         self
     }
 

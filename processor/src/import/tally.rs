@@ -28,6 +28,8 @@ pub(super) struct Tally {
     pub(super) records: u64,
     /// Counted before, as their cache status says.
     pub(super) counted: u64,
+    /// Of the records for the union, those that can't have left an event of our own although they reached the origin.
+    pub(super) eventless: u64,
     pub(super) ignored: IgnoredLines,
     pub(super) rejected: BTreeMap<&'static str, u64>,
     pub(super) first: Option<UtcMicros>,
@@ -59,6 +61,7 @@ impl Tally {
         self.headers += other.headers;
         self.records += other.records;
         self.counted += other.counted;
+        self.eventless += other.eventless;
         self.ignored.merge(&other.ignored);
         for (reason, lines) in &other.rejected {
             *self.rejected.entry(reason).or_default() += lines;
@@ -74,6 +77,7 @@ impl Tally {
         summary.headers += self.headers;
         summary.records += self.records;
         summary.already_counted += self.counted;
+        summary.noted.eventless += self.eventless;
         summary.ignored.merge(&self.ignored);
         for (reason, lines) in &self.rejected {
             *summary.rejected.entry((*reason).to_owned()).or_default() += lines;

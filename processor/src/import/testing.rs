@@ -1,12 +1,19 @@
-//! Stand-ins for the link store.
+//! Stand-ins for the link store, and an enricher.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::enrich::{EnrichConfig, Enricher};
 use async_trait::async_trait;
 use ingest::ports::{JournalState, Landed, LinkDirectory, PortError, RegisteredJournal, Registry, VisitorKeys};
 use schemas::visitor::VisitorKey;
 use schemas::{Analytics, JournalId, LinkHistory, LinkId, LinkStatus, Revision, UtcMicros};
+
+/// The enricher that tests share, as making one takes a moment.
+pub(crate) fn enricher() -> Arc<Enricher> {
+    static SHARED: OnceLock<Arc<Enricher>> = OnceLock::new();
+    Arc::clone(SHARED.get_or_init(|| Arc::new(Enricher::new(&EnrichConfig::default()).unwrap())))
+}
 
 /// Links by domain and code.
 #[derive(Debug, Default)]

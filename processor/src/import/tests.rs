@@ -1,13 +1,14 @@
 //! Imports into tables in memory: repeated, resumed, beside a settler and another import, broken, refused.
 
 mod contents;
+mod correct;
 mod events;
 mod guard;
 mod revert;
 mod union;
 
 use std::io::Write as _;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{AsArray as _, RecordBatch};
@@ -18,17 +19,11 @@ use schemas::time::{DAY, SECOND};
 use schemas::{Analytics, UtcMicros};
 use url::Url;
 
-use super::testing::{Directory, Journals, Keys};
+use super::testing::{Directory, Journals, Keys, enricher};
 use super::*;
-use crate::enrich::{EnrichConfig, Enricher};
 use crate::lake::testing::{Fault, FaultStore, Gate};
 use crate::lake::{Lake, LakeOptions};
-use crate::settle::{SettleConfig, Settler};
-
-fn enricher() -> Arc<Enricher> {
-    static SHARED: OnceLock<Arc<Enricher>> = OnceLock::new();
-    Arc::clone(SHARED.get_or_init(|| Arc::new(Enricher::new(&EnrichConfig::default()).unwrap())))
-}
+use crate::settle::{Edge, SettleConfig, Settler};
 
 struct Bench {
     lake: Lake,
@@ -39,6 +34,10 @@ struct Bench {
 
 fn bench() -> Bench {
     bench_with(Journals::default(), ImportConfig::default())
+}
+
+fn behind(provider: &str) -> Edge {
+    Edge { provider: provider.to_owned(), ..Edge::default() }
 }
 
 fn bench_with(journals: Journals, config: ImportConfig) -> Bench {
@@ -83,6 +82,14 @@ impl Bench {
         summary
     }
 
+    async fn settler(&self) -> Settler {
+        self.settler_of(SettleConfig::default()).await
+    }
+
+    async fn settler_of(&self, config: SettleConfig) -> Settler {
+        Settler::new(&self.lake, Arc::clone(&self.journals) as _, enricher(), config).await.unwrap()
+    }
+
     /// (request's code, source) of every row, sorted.
     async fn rows(&self, table: Table) -> Vec<(String, String)> {
         let mut found = Vec::new();
@@ -102,6 +109,16 @@ impl Bench {
         let batches = self.batches(Table::Clicks, &["click_id"]).await;
         let ids: std::collections::BTreeSet<_> = batches.iter().flat_map(crate::settle::ids::click_ids).collect();
         ids.len()
+    }
+
+    /// Rows whose method is HEAD.
+    async fn heads(&self) -> usize {
+        let batches = self.batches(Table::Clicks, &["method"]).await;
+        batches
+            .iter()
+            .flat_map(|batch| batch.column(0).as_string::<i32>().iter().flatten())
+            .filter(|m| *m == "HEAD")
+            .count()
     }
 
     async fn batches(&self, table: Table, columns: &[&str]) -> Vec<RecordBatch> {
@@ -183,8 +200,7 @@ async fn what_must_wait_waits_in_arrivals_and_the_summary_follows() {
     let summary = bench.import(&log).await;
     assert_eq!((summary.added.edge, summary.waiting), (1, 2));
     assert_eq!(bench.count(Table::Arrivals).await, 2);
-    let mut settler =
-        Settler::new(&bench.lake, Arc::clone(&bench.journals) as _, SettleConfig::default()).await.unwrap();
+    let mut settler = bench.settler().await;
     settler.pass_at(UtcMicros::now().plus(Duration::from_secs(60))).await.unwrap();
     let again = bench.import(&log).await;
     assert_eq!((again.added.edge, again.already_counted, again.waiting), (0, 2, 1));
@@ -212,7 +228,8 @@ async fn by_status_the_origins_lines_count_only_where_it_never_counted() {
     // two identical lines are two requests, as nothing else tells them apart
     let log = log.replace(&format!("{:032x}", 1), "-").replace(&format!("{:032x}", 2), "-");
     let options = ImportOptions { id: IdMode::StatusOnly, ..ImportOptions::default() };
-    let config = ImportConfig { edge_provider: "nginx".into(), edge_id: IdMode::StatusOnly, ..ImportConfig::default() };
+    let config =
+        ImportConfig { edge: Edge { provider: "nginx".into(), ids: IdMode::StatusOnly }, ..ImportConfig::default() };
 
     let never = bench_with(Journals::default(), config.clone());
     let summary = never.import_with(&log, options.clone()).await.unwrap();
@@ -243,7 +260,7 @@ async fn a_parents_word_tells_a_miss_that_it_answered_from_one_that_reached_the_
         )
     };
     let config =
-        ImportConfig { edge_provider: "fastly".into(), edge_id: IdMode::StatusOnly, ..ImportConfig::default() };
+        ImportConfig { edge: Edge { provider: "fastly".into(), ids: IdMode::StatusOnly }, ..ImportConfig::default() };
     let counted = bench_with(Journals::open(now.minus(Duration::from_secs(9_000)), now), config.clone());
     let options = ImportOptions { id: IdMode::StatusOnly, ..ImportOptions::default() };
     let (viewer, shield) = (fastly("a", "MISS", true), fastly("a", "HIT", false));
@@ -304,8 +321,7 @@ async fn an_import_is_shown_as_it_stands_now_and_told_of_where_numbers_were_fina
 
     let shown = stored(&bench.lake, Some(&fresh.id)).await.unwrap().remove(0);
     assert_eq!((shown.summary.added.edge, shown.summary.waiting), (1, 2));
-    let mut settler =
-        Settler::new(&bench.lake, Arc::clone(&bench.journals) as _, SettleConfig::default()).await.unwrap();
+    let mut settler = bench.settler().await;
     settler.pass_at(UtcMicros::now().plus(Duration::from_secs(5_000))).await.unwrap();
     let all = stored(&bench.lake, None).await.unwrap();
     assert_eq!(all.iter().map(|import| &import.summary.id).collect::<Vec<_>>(), [&fresh.id, &old.id]);
@@ -366,8 +382,7 @@ async fn the_same_file_twice_at_once_and_a_settler_beside() {
     let bench = bench();
     let log = [long_log(2_000), line(5_001, 100, "MISS", "k"), line(5_002, 70, "HIT", "k")].concat();
     let other = [long_log(1_000), line(5_003, 5, "HIT", "k")].concat();
-    let mut settler =
-        Settler::new(&bench.lake, Arc::clone(&bench.journals) as _, SettleConfig::default()).await.unwrap();
+    let mut settler = bench.settler().await;
     let settle = async {
         for _ in 0..20 {
             settler.pass_at(UtcMicros::now()).await.unwrap();

@@ -17,7 +17,7 @@ use super::links::{Links, Slot};
 use super::reading::{Name, Reading};
 use super::tally::{KEPT_BYTES, RejectedLine, Tally};
 use crate::enrich::{EdgeLine, Enricher};
-use crate::settle::Arrival;
+use crate::settle::{Arrival, Kind};
 
 /// What holds for every line of a file.
 #[derive(Clone, Debug)]
@@ -172,6 +172,7 @@ impl Worker {
                     continue;
                 }
             };
+            tally.eventless += u64::from(kind == Kind::Origin && !rules.reading.expects_event(request, link));
             let host = if request.host.is_empty() { &rules.default_domain } else { request.host };
             let click_id = match rules.reading.name(request, link.domain().unwrap_or(host)) {
                 Name::Id(id) => id,

@@ -7,8 +7,8 @@ use arrow::array::RecordBatch;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _};
 use object_store::path::Path;
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
+use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::errors::ParquetError;
 use parquet::schema::types::ColumnPath;
 use schemas::UtcMicros;
@@ -39,17 +39,21 @@ pub struct Growing {
 }
 
 impl TableHandle {
-    /// Reads all columns of a file, a batch at a time.
+    /// Reads columns of a file, in the file's order, a batch at a time; all of them when none are named.
     ///
     /// # Errors
     /// When the file can't be opened; the stream's, when it can't be read on.
-    pub async fn batches(&self, file: &DataFile) -> Result<Batches, LakeError> {
+    pub async fn batches(&self, file: &DataFile, columns: &[&str]) -> Result<Batches, LakeError> {
         let table = self.table();
         let failed = move |source| LakeError::Rows { table, doing: "reading rows", source };
         let store = std::sync::Arc::clone(&self.place.store);
         let reader = Reader { store, path: Path::from(file.path.as_str()), size: file.size };
         let opened = tokio::time::timeout(self.place.deadline(), ParquetRecordBatchStreamBuilder::new(reader)).await;
-        let builder = opened.map_err(|_| self.place.too_late("reading rows"))?.map_err(failed)?;
+        let mut builder = opened.map_err(|_| self.place.too_late("reading rows"))?.map_err(failed)?;
+        if !columns.is_empty() {
+            let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
+            builder = builder.with_projection(mask);
+        }
         let batches = builder.with_batch_size(BATCH_ROWS).build().map_err(failed)?;
         if file.rows <= BATCH_ROWS as u64 {
             // an open file holds a decompressor a column, far more than so few rows: it is read and closed at once
@@ -150,7 +154,7 @@ mod tests {
         assert_eq!((grown.rows(), &grown.stats, grown.date), (written.rows(), &written.stats, written.date));
         clicks.commit(crate::lake::Change { add: vec![grown], ..Default::default() }).await.unwrap();
         let file = std::sync::Arc::clone(&clicks.files()[0]);
-        let batches: Vec<RecordBatch> = clicks.batches(&file).await.unwrap().try_collect().await.unwrap();
+        let batches: Vec<RecordBatch> = clicks.batches(&file, &[]).await.unwrap().try_collect().await.unwrap();
         assert!(batches.len() > 1);
         let schema = batches[0].schema();
         assert_eq!(arrow::compute::concat_batches(&schema, &batches).unwrap(), rows(&all));

@@ -1,9 +1,10 @@
 //! Arrivals into `clicks`: which files of `arrivals` to look at, and what to do with what they hold.
 //!
-//! Rows come into `clicks` in one commit and leave `arrivals` in the next. Killed in between, the next pass finds
-//! the ids in the lake, adds nothing, and takes the rows away then. A file is looked at once the first of its rows
-//! may be ready, and not again before the next may be; small files are taken together, and what waits of them comes
-//! back as one file, so that neither rows in memory nor files in the table pile up.
+//! Rows come into `clicks` in one commit and leave `arrivals` in the next (`leave`). Killed in between, the next pass
+//! finds the ids in the lake, adds nothing, and takes the rows away then. A file is looked at once the first of its rows
+//! may be ready, and not again before the next may be, or before its corrections are to be made; small files are taken
+//! together, and what stays of them comes back as one file, so that neither rows in memory nor files in the table pile
+//! up.
 
 use std::sync::Arc;
 
@@ -13,22 +14,29 @@ use arrow::error::ArrowError;
 use schemas::tables::Table;
 use schemas::{ClickId, Source, UtcMicros};
 
-use super::desk::{Draft, Landing, TRIES, chosen, fenced, note_added};
+use super::desk::{Draft, Landing, TRIES, note_added};
 use super::error::SettleError;
 use super::guard::Held;
+use super::leave::{Group, MANY_FILES};
 use super::settler::{Settled, Settler};
 use super::union::{Arrival, Decision, Fate};
 use super::waits::{Kind, Waits};
-use crate::lake::{Change, CommitError, DataFile};
+use crate::lake::DataFile;
 
 /// Rows taken into memory at once, unless one file holds more.
 const GROUP_ROWS: u64 = 100_000;
-/// So many files that nothing can be done with yet are merged.
-const MANY_FILES: usize = 16;
 /// Lines that are held are looked at again so much later, unless something else stands of their hour before.
 const HELD: std::time::Duration = std::time::Duration::from_secs(600);
 /// A file is not looked at again before `complete_through` has gone on by this.
 const LOOK_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// What holds for one pass.
+struct Round {
+    now: UtcMicros,
+    complete_through: UtcMicros,
+    /// Whether the corrections that wait are made in it.
+    correct: bool,
+}
 
 impl Settler {
     /// Settles every arrival that can be settled. Returns the `complete_through` that was gone by.
@@ -44,11 +52,18 @@ impl Settler {
             self.looked.clear();
         }
         self.looked.retain(|path, _| files.iter().any(|file| file.path == *path));
-        for group in groups(files, |file| self.is_due(file, complete_through)) {
+        self.pending.retain(|path, _| files.iter().any(|file| file.path == *path));
+        let correct = self.is_time_to_correct(now, complete_through);
+        let round = Round { now, complete_through, correct };
+        let is_due = |file: &DataFile| {
+            let corrects = correct && self.pending.contains_key(&file.path);
+            self.eager || corrects || self.is_due(file, complete_through)
+        };
+        for group in groups(files, is_due) {
             if self.stop.is_cancelled() {
                 break;
             }
-            self.settle_group(&group, complete_through, settled).await?;
+            self.settle_group(&group, &round, settled).await?;
         }
         Ok(complete_through)
     }
@@ -62,22 +77,25 @@ impl Settler {
 
     async fn settle_group(
         &mut self,
-        group: &[Arc<DataFile>],
-        complete_through: UtcMicros,
+        files: &[Arc<DataFile>],
+        round: &Round,
         settled: &mut Settled,
     ) -> Result<(), SettleError> {
         let mut rows = Vec::new();
-        for file in group {
+        for file in files {
             rows.extend(self.arrivals.read(file, &[]).await?);
         }
         let arrivals = described(&rows)?;
-        let (decision, held) = self.bring_in(&rows, &arrivals, complete_through).await?;
+        let (mut decision, held) = self.bring_in(&rows, &arrivals, round.complete_through).await?;
         note_added(&self.metrics, &rows, &decision.fates);
+        if round.correct {
+            settled.corrected += self.correct(&rows, &arrivals, &mut decision).await?;
+        }
         settled.added += decision.count(Fate::Add) as u64;
         settled.already_counted += decision.count(Fate::Counted) as u64;
         settled.waiting += decision.count(Fate::Wait) as u64;
-        let next = self.next_look(&arrivals, &decision, &held, complete_through);
-        self.take_away(group, &rows, &decision, next).await
+        let next = self.next_look(&arrivals, &decision, &held, round.complete_through);
+        self.take_away(&Group { files, rows: &rows, arrivals: &arrivals }, &decision, next, round.now).await
     }
 
     /// Brings what is ready into `clicks`, looking again as often as another settler was faster.
@@ -89,7 +107,7 @@ impl Settler {
     ) -> Result<(Decision, Held), SettleError> {
         let mut draft = Draft::default();
         for _ in 0..TRIES {
-            let mut decision = self.desk.decide(arrivals, complete_through).await?;
+            let mut decision = self.desk.decide(rows, arrivals, complete_through).await?;
             let held = self.hold(rows, arrivals, &mut decision, complete_through).await?;
             if decision.settled.is_empty() && held.txns.is_empty() {
                 return Ok((decision, held));
@@ -115,33 +133,8 @@ impl Settler {
             let is_held = held.records.contains(&record);
             if is_held { complete_through.plus(HELD) } else { arrival.time.plus(self.desk.waits().of(arrival.kind)) }
         });
-        next.min().unwrap_or(complete_through).max(complete_through.plus(LOOK_AGAIN_AFTER))
-    }
-
-    /// Takes the rows that are settled out of `arrivals`, once their commit has landed; the rest stays, in one file.
-    async fn take_away(
-        &mut self,
-        group: &[Arc<DataFile>],
-        rows: &[RecordBatch],
-        decision: &Decision,
-        next: UtcMicros,
-    ) -> Result<(), SettleError> {
-        let unchanged = decision.count(Fate::Wait) == decision.fates.len();
-        if unchanged && group.len() < MANY_FILES {
-            self.looked.extend(group.iter().map(|file| (file.path.clone(), next)));
-            return Ok(());
-        }
-        let rest = chosen(Table::Arrivals, rows, &decision.fates, Fate::Wait)?;
-        let add = self.arrivals.write_spanning(&rest, crate::lake::Span::Day).await?;
-        let kept: Vec<String> = add.iter().map(|file| file.path().to_owned()).collect();
-        let change = Change { add, remove: group.to_vec(), rewrite_only: unchanged, ..Change::default() };
-        match self.arrivals.commit(fenced(&self.arrivals, change)).await {
-            Ok(_) => self.looked.extend(kept.into_iter().map(|path| (path, next))),
-            // Another settler takes them away, or has; the next pass sees.
-            Err(CommitError::Moved { .. } | CommitError::Conflict { .. } | CommitError::Expired { .. }) => {}
-            Err(CommitError::Failed(source)) => return Err(source.into()),
-        }
-        Ok(())
+        // without any, nothing is gained ever: corrections are made in their own time
+        next.min().map_or(UtcMicros(i64::MAX), |next| next.max(complete_through.plus(LOOK_AGAIN_AFTER)))
     }
 }
 

@@ -21,10 +21,11 @@ use schemas::tables::Table;
 use schemas::{Class, ClickId, Source, UtcMicros};
 
 use super::error::SettleError;
-use super::ids::{IdIndex, IdSet, Spans};
+use super::ids::{Found, IdIndex, IdSet, Spans};
 use super::restate::{Ledger, Restatements};
+use super::said::Said;
 use super::thin::{Apart, apart};
-use super::union::{Arrival, Decision, Fate, union};
+use super::union::{Arrival, Decision, Fate, compare, union};
 use super::waits::Waits;
 use crate::lake::{Change, CommitError, LakeError, NewFile, Span, TableHandle};
 use crate::metrics::Metrics;
@@ -137,18 +138,34 @@ impl Desk {
         &mut self,
         records: impl Iterator<Item = (ClickId, UtcMicros)> + Clone,
     ) -> Result<IdSet, SettleError> {
-        let spans: Spans = records.clone().map(|(_, time)| time).collect();
-        Ok(self.index.known(&self.clicks, &spans, records.map(|(id, _)| id)).await?)
+        Ok(ids_of(&self.find(records).await?))
     }
 
-    /// The union of `arrivals` with the snapshot.
+    /// Those of some records that the snapshot holds, by the file that holds them.
+    pub(crate) async fn find(
+        &mut self,
+        records: impl Iterator<Item = (ClickId, UtcMicros)> + Clone,
+    ) -> Result<Found, SettleError> {
+        let spans: Spans = records.clone().map(|(_, time)| time).collect();
+        Ok(self.index.find(&self.clicks, &spans, records.map(|(id, _)| id)).await?)
+    }
+
+    /// The union of `arrivals` with the snapshot, and which of those that are counted already know better. `rows` are
+    /// the batches that `arrivals` describe, row by row.
     pub(crate) async fn decide(
         &mut self,
+        rows: &[RecordBatch],
         arrivals: &[Arrival],
         complete_through: UtcMicros,
     ) -> Result<Decision, SettleError> {
-        let known = self.known(arrivals.iter().map(|arrival| (arrival.id, arrival.time))).await?;
-        Ok(union(arrivals, &known, &self.waits, complete_through))
+        let found = self.find(arrivals.iter().map(|arrival| (arrival.id, arrival.time))).await?;
+        let mut decision = union(arrivals, &ids_of(&found), &self.waits, complete_through);
+        if decision.fates.contains(&Fate::Counted) {
+            let in_lake = self.index.facts(&self.clicks, &found).await?;
+            let said = Said::of(rows)?;
+            compare(arrivals, &mut decision, &in_lake, |at| said.row(at));
+        }
+        Ok(decision)
     }
 
     /// Commits what was decided: the rows to add, the hours settled, `txns` and the fence, all at once.
@@ -234,6 +251,11 @@ impl Desk {
             }
         }
     }
+}
+
+/// All ids that were found.
+fn ids_of(found: &Found) -> IdSet {
+    found.iter().flat_map(|(_, ids)| ids).copied().collect()
 }
 
 /// The rows whose fate is `fate`, with the columns of `table`.

@@ -1,9 +1,11 @@
-//! Which ids the lake holds around some instants.
+//! Which ids the lake holds around some instants, and what their rows say.
 //!
 //! Only files whose time span meets the wanted one are read, only their column `click_id`, and each once: its ids
 //! are kept by path, sorted, within a budget of bytes, the least recently used going first. Files never change
 //! under a path, so nothing kept can be stale; a file that is gone is simply not asked for again. Whoever commits
 //! a file of its own leaves its ids here, so that an import of many chunks does not read back what it wrote.
+//! What the rows of a file say is read when ids of that file have been found, and kept beside them: where nothing is
+//! known already it costs nothing.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -11,9 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{Array, AsArray, RecordBatch};
+use futures::TryStreamExt as _;
 use schemas::{ClickId, UtcMicros};
 
-use crate::lake::{LakeError, TableHandle};
+use crate::enrich::Facts;
+use crate::enrich::facts::{COLUMNS, FactColumns};
+use crate::lake::{DataFile, LakeError, TableHandle};
 
 /// Hashes ids by their last half, which is random, whoever made them.
 #[derive(Default, Debug, Clone, Copy)]
@@ -36,6 +41,12 @@ impl Hasher for IdHasher {
 
 /// A set of click ids.
 pub type IdSet = HashSet<ClickId, BuildHasherDefault<IdHasher>>;
+
+/// Something by click id.
+pub type IdMap<V> = HashMap<ClickId, V, BuildHasherDefault<IdHasher>>;
+
+/// Ids that were looked for, by the file that holds their rows.
+pub type Found = Vec<(Arc<DataFile>, Vec<ClickId>)>;
 
 /// The instants of some records, as one span per hour: far fewer files are near them than near the whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,10 +75,21 @@ impl FromIterator<UtcMicros> for Spans {
     }
 }
 
+/// Ids in order, and what their rows say if that was asked for.
+type Rows = (Arc<[u128]>, Option<Arc<[Facts]>>);
+
 #[derive(Debug)]
 struct Kept {
     ids: Arc<[u128]>,
+    /// What the rows of these ids say, in the same order, once somebody has asked.
+    facts: Option<Arc<[Facts]>>,
     last_use: u64,
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        self.ids.len() * ID_BYTES + self.facts.as_ref().map_or(0, |facts| size_of_val::<[Facts]>(facts))
+    }
 }
 
 /// The ids of files of `clicks`, kept by path.
@@ -92,67 +114,104 @@ impl IdIndex {
     ///
     /// # Errors
     /// When a file can't be read.
-    pub async fn known(
+    pub async fn find(
         &mut self,
         clicks: &TableHandle,
         spans: &Spans,
         ids: impl Iterator<Item = ClickId>,
-    ) -> Result<IdSet, LakeError> {
+    ) -> Result<Found, LakeError> {
         let mut wanted: Vec<u128> = ids.map(ClickId::as_u128).collect();
         wanted.sort_unstable();
-        let mut known = IdSet::default();
+        let mut holders = Found::new();
         for file in clicks.files() {
             if !spans.near(file.min_time, file.max_time, self.max_skew) {
                 continue;
             }
             let ids = match self.lookup(&file.path) {
-                Some(ids) => ids,
+                Some(kept) => kept.0,
                 None => {
                     let ids = sorted_ids(&clicks.read(file, &["click_id"]).await?);
-                    self.keep(&file.path, Arc::clone(&ids));
+                    self.keep(&file.path, Arc::clone(&ids), None);
                     ids
                 }
             };
-            common(&wanted, &ids, |id| {
-                known.insert(ClickId::from(id));
-            });
+            let mut found = Vec::new();
+            common(&wanted, &ids, |id| found.push(ClickId::from(id)));
+            if !found.is_empty() {
+                holders.push((Arc::clone(file), found));
+            }
         }
-        Ok(known)
+        Ok(holders)
+    }
+
+    /// What the rows say that were found.
+    ///
+    /// # Errors
+    /// When a file can't be read.
+    pub async fn facts(&mut self, clicks: &TableHandle, found: &Found) -> Result<IdMap<Facts>, LakeError> {
+        let mut said = IdMap::default();
+        for (file, wanted) in found {
+            let (ids, facts) = match self.lookup(&file.path) {
+                Some((ids, Some(facts))) => (ids, facts),
+                _ => {
+                    let (ids, facts) = read_facts(clicks, file).await?;
+                    self.keep(&file.path, Arc::clone(&ids), Some(Arc::clone(&facts)));
+                    (ids, facts)
+                }
+            };
+            let of = |id: &ClickId| Some((*id, facts[ids.binary_search(&id.as_u128()).ok()?]));
+            said.extend(wanted.iter().filter_map(of));
+        }
+        Ok(said)
     }
 
     /// Keeps the ids of a file that the caller has just committed; ids of its sister files may be among them.
     pub fn insert(&mut self, path: &str, ids: impl Iterator<Item = ClickId>) {
         let mut ids: Vec<u128> = ids.map(ClickId::as_u128).collect();
         ids.sort_unstable();
-        self.keep(path, ids.into());
+        self.keep(path, ids.into(), None);
     }
 
-    fn lookup(&mut self, path: &str) -> Option<Arc<[u128]>> {
+    fn lookup(&mut self, path: &str) -> Option<Rows> {
         self.uses += 1;
         let kept = self.kept.get_mut(path)?;
         kept.last_use = self.uses;
-        Some(Arc::clone(&kept.ids))
+        Some((Arc::clone(&kept.ids), kept.facts.clone()))
     }
 
-    fn keep(&mut self, path: &str, ids: Arc<[u128]>) {
-        let bytes = ids.len() * ID_BYTES;
+    fn keep(&mut self, path: &str, ids: Arc<[u128]>, facts: Option<Arc<[Facts]>>) {
+        self.uses += 1;
+        let kept = Kept { ids, facts, last_use: self.uses };
+        let bytes = kept.bytes();
         if bytes > self.budget {
             return;
         }
+        self.used -= self.kept.remove(path).map_or(0, |before| before.bytes());
         while self.used + bytes > self.budget {
             let Some(oldest) = self.kept.iter().min_by_key(|(_, kept)| kept.last_use).map(|(path, _)| path.clone())
             else {
                 break;
             };
-            self.used -= self.kept.remove(&oldest).map_or(0, |kept| kept.ids.len() * ID_BYTES);
+            self.used -= self.kept.remove(&oldest).map_or(0, |kept| kept.bytes());
         }
-        self.uses += 1;
-        let kept = Kept { ids, last_use: self.uses };
         self.used += bytes;
-        if let Some(before) = self.kept.insert(path.to_owned(), kept) {
-            self.used -= before.ids.len() * ID_BYTES;
-        }
+        self.kept.insert(path.to_owned(), kept);
     }
+}
+
+/// The ids of a file and what its rows say, both in the order of the ids; batch by batch, as the texts of a whole file
+/// take far more memory.
+async fn read_facts(clicks: &TableHandle, file: &DataFile) -> Result<(Arc<[u128]>, Arc<[Facts]>), LakeError> {
+    let mut rows: Vec<(u128, Facts)> = Vec::with_capacity(file.rows as usize);
+    let mut columns = vec!["click_id"];
+    columns.extend(COLUMNS);
+    let mut batches = clicks.batches(file, &columns).await?;
+    while let Some(batch) = batches.try_next().await? {
+        let Some(facts) = FactColumns::of(&batch) else { continue };
+        rows.extend(click_ids(&batch).enumerate().map(|(row, id)| (id.as_u128(), facts.row(row))));
+    }
+    rows.sort_unstable_by_key(|(id, _)| *id);
+    Ok((rows.iter().map(|(id, _)| *id).collect(), rows.iter().map(|(_, facts)| *facts).collect()))
 }
 
 fn sorted_ids(batches: &[RecordBatch]) -> Arc<[u128]> {

@@ -30,8 +30,18 @@ pub(super) async fn merged(
     let rows: u64 = parts.iter().map(|part| part.rows).sum();
     let mut sources = Vec::with_capacity(parts.len());
     for part in parts {
-        sources.push(clicks.batches(part).await?);
+        sources.push(clicks.batches(part, &[]).await?);
     }
+    joined(clicks, sources, rows, span).await
+}
+
+/// Merges rows that each source has in order into one file; about `rows` in all, of one hour or day, as `span` says.
+pub(super) async fn joined(
+    clicks: &TableHandle,
+    sources: Vec<Batches>,
+    rows: u64,
+    span: Span,
+) -> Result<Option<NewFile>, SettleError> {
     let mut merge = Merge::new(sources)?;
     let mut growing: Option<Growing> = None;
     while let Some(batch) = merge.next().await? {

@@ -9,17 +9,20 @@
 //!
 //! * [`waits`]: when a record may be settled; [`union`](mod@union): what becomes of it; [`compact`]: what to merge.
 //!   Pure.
-//! * [`guard`]: lines without an event are recovered only where ids meet
-//! * [`ids`]: which ids the lake holds around some instants
+//! * [`guard`]: lines without an event are recovered only where ids meet; `elsewhere`: since when events of a provider's
+//!   requests are made by others
+//! * [`ids`]: which ids the lake holds around some instants, and what their rows say
+//! * `correct`: rows merged with records that know better
 //! * `restate`: what must be said of commits that change final numbers
 //! * `take_out`: an import's rows out of the tables again
-//! * [`settler`]: the task, with `desk` (look, decide, land), `thin`, `arrivals`, `upkeep` and `merge`
+//! * [`settler`]: the task, with `desk` (look, decide, land), `thin`, `arrivals`, `leave`, `upkeep` and `merge`
 //!
 //! Invariants
 //! * No id comes into `clicks` twice: every commit that adds or removes rows here is decided on a snapshot, and lands
 //!   only if no other settler's has landed since.
 //! * `complete_through` is read before the snapshot that a decision is made on.
-//! * Nothing else removes files of `clicks`, and no merge changes a row.
+//! * Nothing else removes files of `clicks`. No merge changes a row; a correction changes what is known of a request,
+//!   never which requests there are.
 //! * Rows in memory are bounded by a group of arrivals, or a batch of each part of a merge and its packed result.
 //!
 //! Failure: killed between any two steps, the next pass comes to the same rows, because what is there already is
@@ -27,12 +30,16 @@
 
 mod arrivals;
 pub mod compact;
+mod correct;
 pub(crate) mod desk;
+pub(crate) mod elsewhere;
 mod error;
 pub mod guard;
 pub mod ids;
+pub(crate) mod leave;
 mod merge;
 pub(crate) mod restate;
+mod said;
 pub mod settler;
 #[cfg(test)]
 mod sim;
@@ -46,10 +53,11 @@ pub(crate) mod waiting;
 pub mod waits;
 
 pub use compact::CompactConfig;
+pub use correct::policy::Patience;
 pub use error::SettleError;
-pub use guard::{DecideError, Mismatched, Standing, mismatched};
+pub use guard::{DecideError, Edge, Mismatched, Standing, mismatched};
 pub use ids::IdIndex;
 pub use settler::{SettleConfig, Settled, Settler};
-pub use union::{Arrival, Decision, Fate, union};
+pub use union::{Arrival, Decision, Fate, Remark, union};
 pub use waiting::waiting;
 pub use waits::{Kind, Waits};

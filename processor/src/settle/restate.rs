@@ -33,6 +33,8 @@ pub(crate) enum Why {
     Late,
     /// An import was taken back.
     Revert,
+    /// Records that know better than the row of their request.
+    Correction,
 }
 
 impl Why {
@@ -41,6 +43,7 @@ impl Why {
             Self::Backfill => "backfill",
             Self::Late => "late",
             Self::Revert => "revert",
+            Self::Correction => "correction",
         }
     }
 }
@@ -52,6 +55,8 @@ pub(crate) enum Touch {
     Added,
     /// It goes.
     Removed,
+    /// It says something else.
+    Changed,
 }
 
 /// The rows of one reason, workspace and import.
@@ -61,6 +66,7 @@ struct Touched {
     end: UtcMicros,
     added: i64,
     removed: i64,
+    changed: i64,
 }
 
 /// What a commit does to final numbers. Pure.
@@ -96,13 +102,14 @@ impl Ledger {
             return;
         }
         let key = (why, workspace.to_owned(), import_id.map(str::to_owned));
-        let none = Touched { start: time, end: time, added: 0, removed: 0 };
+        let none = Touched { start: time, end: time, added: 0, removed: 0, changed: 0 };
         let touched = self.touched.entry(key).or_insert(none);
         touched.start = touched.start.min(time);
         touched.end = touched.end.max(time);
         *match touch {
             Touch::Added => &mut touched.added,
             Touch::Removed => &mut touched.removed,
+            Touch::Changed => &mut touched.changed,
         } += 1;
         // a sum, as the order of rows doesn't matter; the same rows that go and come again are two commits
         let number = id.as_u128();
@@ -151,7 +158,7 @@ impl Ledger {
             instants(&|touched| touched.end.0),
             counts(&|touched| touched.added),
             counts(&|touched| touched.removed),
-            counts(&|_| 0),
+            counts(&|touched| touched.changed),
             Arc::new(StringArray::from_iter(entries().map(|(key, _)| key.2.as_ref()))),
         ];
         RecordBatch::try_new(Table::Restatements.schema(), columns)
@@ -223,6 +230,7 @@ mod tests {
         ledger.touch(Touch::Added, Why::Backfill, "a", Some("i"), row(2, 40));
         ledger.touch(Touch::Added, Why::Backfill, "a", Some("i"), row(3, 101));
         ledger.touch(Touch::Removed, Why::Revert, "b", Some("i"), row(4, 7));
+        ledger.touch(Touch::Changed, Why::Correction, "b", None, row(6, 8));
         ledger.touch(Touch::Added, Why::Late, "a", None, row(5, 50));
         let batch = ledger.rows(UtcMicros(999)).unwrap();
         let text =
@@ -245,6 +253,7 @@ mod tests {
             entry("backfill", "a", 40, 100, (2, 0, 0)),
             entry("late", "a", 50, 50, (1, 0, 0)),
             entry("revert", "b", 7, 7, (0, 1, 0)),
+            entry("correction", "b", 8, 8, (0, 0, 1)),
         ];
         assert_eq!(told, expected);
         assert!(batch.column_by_name("import_id").unwrap().is_null(1));

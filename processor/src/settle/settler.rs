@@ -11,11 +11,13 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::compact::CompactConfig;
+use super::correct::policy::{Patience, Pending};
 use super::desk::Desk;
 use super::error::SettleError;
-use super::guard::Guard;
+use super::guard::{Edge, Guard};
 use super::upkeep::Upkeep;
 use super::waits::Waits;
+use crate::enrich::Enricher;
 use crate::lake::{Lake, TableHandle};
 use crate::metrics::Metrics;
 
@@ -24,12 +26,14 @@ use crate::metrics::Metrics;
 pub struct SettleConfig {
     /// How long records wait.
     pub waits: Waits,
-    /// The provider in front of our redirect, if its ids are trusted: lines of hours whose ids don't meet are held.
-    pub guarded: Option<String>,
+    /// The edge in front of our own redirect: lines of hours whose ids don't meet those of events are held.
+    pub edge: Edge,
     /// How far two records of one id may be apart (`[edge] max_skew`).
     pub max_skew: Duration,
     /// How long after its end a day may still change without anybody's doing (`[edge] settle`).
     pub settle: Duration,
+    /// How long corrections of rows may wait for others of the same files.
+    pub patience: Patience,
     /// Bounds of compaction.
     pub compact: CompactConfig,
     /// How long after its end an hour counts as closed.
@@ -48,9 +52,10 @@ impl Default for SettleConfig {
     fn default() -> Self {
         Self {
             waits: Waits::default(),
-            guarded: None,
+            edge: Edge::default(),
             max_skew: Duration::from_secs(600),
             settle: Duration::from_secs(48 * 3_600),
+            patience: Patience::default(),
             compact: CompactConfig::default(),
             close_after: Duration::from_secs(300),
             id_bytes: 32 << 20,
@@ -68,6 +73,8 @@ pub struct Settled {
     pub added: u64,
     /// Arrivals whose request was a row already.
     pub already_counted: u64,
+    /// Of these, arrivals that knew better than the row and were merged into it.
+    pub corrected: u64,
     /// Arrivals looked at that wait on.
     pub waiting: u64,
     /// Merges made.
@@ -92,25 +99,36 @@ pub struct Settler {
     /// By path of a file of `arrivals`: until `complete_through` is later, looking at it again gains nothing.
     pub(super) looked: HashMap<String, UtcMicros>,
     pub(super) guard: Guard,
+    /// By path of a file of `arrivals`: the corrections in it, as far as it was looked at.
+    pub(super) pending: HashMap<String, Pending>,
+    /// Whether corrections are made without waiting.
+    pub(super) eager: bool,
+    pub(super) enricher: Arc<Enricher>,
     upkeep: Upkeep,
     pub(super) metrics: Metrics,
     pub(super) stop: CancellationToken,
 }
 
 impl Settler {
-    /// A settler on `lake`.
+    /// A settler on `lake`; rows that are corrected are made by `enricher`.
     ///
     /// # Errors
     /// When its tables can't be opened.
-    pub async fn new(lake: &Lake, registry: Arc<dyn Registry>, config: SettleConfig) -> Result<Self, SettleError> {
+    pub async fn new(
+        lake: &Lake,
+        registry: Arc<dyn Registry>,
+        enricher: Arc<Enricher>,
+        config: SettleConfig,
+    ) -> Result<Self, SettleError> {
         let clicks = lake.table(Table::Clicks).await?;
         let arrivals = lake.table(Table::Arrivals).await?;
         let upkeep = Upkeep::new(lake, &config).await?;
         let desk =
             Desk::new(clicks, registry, config.waits, config.max_skew, config.id_bytes).with_settle(config.settle);
-        let guard = Guard::new(lake.clone(), config.guarded.clone());
-        let (looked, metrics, stop) = (HashMap::new(), Metrics::default(), CancellationToken::new());
-        Ok(Self { config, desk, arrivals, looked, guard, upkeep, metrics, stop })
+        let guard = Guard::new(lake.clone(), config.edge.clone());
+        let (looked, pending) = (HashMap::new(), HashMap::new());
+        let (metrics, stop) = (Metrics::default(), CancellationToken::new());
+        Ok(Self { config, desk, arrivals, looked, guard, pending, eager: false, enricher, upkeep, metrics, stop })
     }
 
     /// Counts into `metrics`.
@@ -118,11 +136,6 @@ impl Settler {
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
         self
-    }
-
-    /// Whether hours of this provider are judged by whether ids meet.
-    pub(crate) fn judges(&self, provider: &str) -> bool {
-        self.guard.judges(provider)
     }
 
     /// One round: settles what can be settled, merges what is worth it, cleans up when it is time.
@@ -138,6 +151,7 @@ impl Settler {
         let complete_through = self.settle_arrivals(now, &mut settled).await?;
         self.metrics.note_duplicates("settle", settled.already_counted);
         self.metrics.note_mismatched(self.guard.open_hours(&self.desk.clicks));
+        self.metrics.note_corrected(settled.corrected);
         settled.merges += self.upkeep.compact(&mut self.desk.clicks, complete_through, now, &self.stop).await?;
         settled.cleaned += self.upkeep.clean(&mut self.desk.clicks, &mut self.arrivals, now).await?;
         Ok(settled)

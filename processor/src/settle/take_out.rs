@@ -17,8 +17,10 @@ use schemas::tables::Table;
 use super::desk::{TRIES, fenced};
 use super::error::SettleError;
 use super::ids::click_ids;
+use super::leave::remark_txn;
 use super::restate::{Ledger, Touch, Why};
 use super::settler::Settler;
+use super::union::Remark;
 use crate::lake::{Change, CommitError, DataFile, Growing, NewFile, Span, TableHandle};
 
 /// Bytes of files rewritten in one commit, unless one file is larger.
@@ -68,7 +70,7 @@ impl Settler {
     ) -> Result<(Option<NewFile>, u64), SettleError> {
         let clicks = &self.desk.clicks;
         let span = if file.is_one_hour() { Span::Hour } else { Span::Day };
-        let (mut batches, mut growing, mut removed) = (clicks.batches(file).await?, None::<Growing>, 0);
+        let (mut batches, mut growing, mut removed) = (clicks.batches(file, &[]).await?, None::<Growing>, 0);
         while let Some(batch) = batches.next().await.transpose()? {
             let rest =
                 without(&batch, "import_id", &HashSet::from([import_id])).map_err(|e| unfit(Table::Clicks, e))?;
@@ -108,7 +110,8 @@ impl Settler {
                 remove.push(Arc::clone(file));
             }
             let add = self.arrivals.write_spanning(&rest, Span::Day).await?;
-            let change = fenced(&self.arrivals, Change { add, remove, ..Change::default() });
+            let txns = forgotten(&self.arrivals, import_id);
+            let change = fenced(&self.arrivals, Change { add, remove, txns, ..Change::default() });
             match self.arrivals.commit(change).await {
                 Ok(_) => return Ok(gone),
                 Err(CommitError::Failed(source)) => return Err(source.into()),
@@ -117,6 +120,12 @@ impl Settler {
         }
         Err(SettleError::Busy { tries: TRIES })
     }
+}
+
+/// What was odd about an import's records, counted anew from nothing.
+fn forgotten(arrivals: &TableHandle, import_id: &str) -> Vec<(String, i64)> {
+    let counts = Remark::ALL.iter().map(|remark| remark_txn(*remark, import_id));
+    counts.filter(|txn| arrivals.txn(txn).is_some_and(|count| count > 0)).map(|txn| (txn, 0)).collect()
 }
 
 fn unfit(table: Table, source: ArrowError) -> SettleError {

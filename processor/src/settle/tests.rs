@@ -15,14 +15,14 @@ use url::Url;
 
 use super::*;
 use crate::hot::testing::click;
-use crate::import::testing::Journals;
+use crate::import::testing::{Journals, enricher};
 use crate::lake::testing::{Fault, FaultStore, Gate};
 use crate::lake::{Change, Lake, LakeOptions, TableHandle};
 
 /// 2026-03-14T10:00:00Z
 const TEN: i64 = 20_526 * DAY + 10 * HOUR;
 
-fn memory() -> (Lake, FaultStore) {
+pub(super) fn memory() -> (Lake, FaultStore) {
     let store = FaultStore::new(Arc::new(InMemory::new()));
     (lake_in(&store, Duration::from_secs(3_600)), store)
 }
@@ -32,7 +32,7 @@ fn lake_in(store: &FaultStore, keep: Duration) -> Lake {
     Lake::with_store(Arc::new(store.clone()), Url::parse("memory:///lake").unwrap(), options).unwrap()
 }
 
-fn at(seconds: i64) -> UtcMicros {
+pub(super) fn at(seconds: i64) -> UtcMicros {
     UtcMicros(TEN + seconds * SECOND)
 }
 
@@ -48,22 +48,30 @@ fn rows(records: &[(u128, i64, Source)]) -> RecordBatch {
 
 /// Puts records into `arrivals`, as an import or the hot path does.
 async fn arrive(lake: &Lake, records: &[(u128, i64, Source)]) {
+    arrive_rows(lake, &rows(records)).await;
+}
+
+pub(super) async fn arrive_rows(lake: &Lake, rows: &RecordBatch) {
     let mut arrivals = lake.table(Table::Arrivals).await.unwrap();
-    let providers = std::iter::repeat_n("nginx", records.len());
-    let rows = arriving(&rows(records), providers, UtcMicros(TEN), false).unwrap();
+    let providers = std::iter::repeat_n("nginx", rows.num_rows());
+    let rows = arriving(rows, providers, UtcMicros(TEN), false).unwrap();
     let add = arrivals.write(&rows).await.unwrap();
     arrivals.commit(Change { add, ..Change::default() }).await.unwrap();
 }
 
 /// Appends rows, as the hot path does.
 async fn append(lake: &Lake, records: &[(u128, i64, Source)]) {
+    append_rows(lake, &rows(records)).await;
+}
+
+pub(super) async fn append_rows(lake: &Lake, rows: &RecordBatch) {
     let mut clicks = lake.table(Table::Clicks).await.unwrap();
-    let add = clicks.write(&rows(records)).await.unwrap();
+    let add = clicks.write(rows).await.unwrap();
     clicks.commit(Change { add, ..Change::default() }).await.unwrap();
 }
 
-async fn settler(lake: &Lake) -> Settler {
-    Settler::new(lake, Arc::new(Journals::default()), SettleConfig::default()).await.unwrap()
+pub(super) async fn settler(lake: &Lake) -> Settler {
+    Settler::new(lake, Arc::new(Journals::default()), enricher(), SettleConfig::default()).await.unwrap()
 }
 
 async fn ids_in(table: &TableHandle) -> Vec<(u128, String)> {
@@ -78,7 +86,7 @@ async fn ids_in(table: &TableHandle) -> Vec<(u128, String)> {
     found
 }
 
-async fn held(lake: &Lake, table: Table) -> Vec<(u128, String)> {
+pub(super) async fn held(lake: &Lake, table: Table) -> Vec<(u128, String)> {
     ids_in(&lake.table(table).await.unwrap()).await
 }
 
@@ -129,7 +137,7 @@ async fn an_open_journal_holds_records_back() {
     arrive(&lake, &[(1, 0, Source::Edge)]).await;
     let journals = Arc::new(Journals::open(at(-100), at(10)));
     let registry: Arc<dyn ingest::ports::Registry> = Arc::clone(&journals) as _;
-    let mut settler = Settler::new(&lake, registry, SettleConfig::default()).await.unwrap();
+    let mut settler = Settler::new(&lake, registry, enricher(), SettleConfig::default()).await.unwrap();
     assert_eq!(settler.pass_at(at(5_000)).await.unwrap().added, 0);
     journals.set(at(-100), at(66));
     assert_eq!(settler.pass_at(at(5_000)).await.unwrap().added, 1);
@@ -190,7 +198,7 @@ async fn of_two_settlers_the_slower_looks_again() {
 }
 
 /// (why, start, end, added) of every restatement, in seconds.
-async fn restated(lake: &Lake) -> Vec<(String, i64, i64, i64)> {
+pub(super) async fn restated(lake: &Lake) -> Vec<(String, i64, i64, i64)> {
     use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
     let table = lake.table(Table::Restatements).await.unwrap();
     let mut found = Vec::new();
@@ -216,7 +224,7 @@ async fn what_changes_final_numbers_is_told_and_nothing_else_is() {
         let (lake, store) = memory();
         let journals = Arc::new(Journals::default());
         let registry: Arc<dyn ingest::ports::Registry> = Arc::clone(&journals) as _;
-        let mut first = Settler::new(&lake, Arc::clone(&registry), SettleConfig::default()).await.unwrap();
+        let mut first = Settler::new(&lake, Arc::clone(&registry), enricher(), SettleConfig::default()).await.unwrap();
         arrive(&lake, &[(1, 0, Source::Edge)]).await;
         first.pass_at(at(70)).await.unwrap();
         assert!(restated(&lake).await.is_empty(), "nothing is final yet");
@@ -230,7 +238,7 @@ async fn what_changes_final_numbers_is_told_and_nothing_else_is() {
         let _ = first.pass_at(at(300)).await;
         drop(first);
         assert_eq!(restated(&lake).await, [late(90, 100, 2)], "{fault:?}");
-        let mut second = Settler::new(&lake, registry, SettleConfig::default()).await.unwrap();
+        let mut second = Settler::new(&lake, registry, enricher(), SettleConfig::default()).await.unwrap();
         second.pass_at(at(310)).await.unwrap();
         assert_eq!(held(&lake, Table::Clicks).await.len(), 4);
         assert_eq!(restated(&lake).await, [late(90, 100, 2)], "{fault:?}");
@@ -290,7 +298,7 @@ async fn many_commits_leave_few_files_and_a_short_log() {
     let store = FaultStore::new(Arc::new(InMemory::new()));
     let lake = lake_in(&store, Duration::ZERO);
     let config = SettleConfig { maintain_every: Duration::ZERO, ..SettleConfig::default() };
-    let mut settler = Settler::new(&lake, Arc::new(Journals::default()), config).await.unwrap();
+    let mut settler = Settler::new(&lake, Arc::new(Journals::default()), enricher(), config).await.unwrap();
     for n in 0..240u128 {
         append(&lake, &[(n, n as i64, Source::Origin)]).await;
         if n % 20 == 19 {
@@ -323,7 +331,7 @@ async fn three_thousand_commits_leave_few_files() {
     let store = FaultStore::new(Arc::new(InMemory::new()));
     let lake = lake_in(&store, Duration::from_secs(1));
     let config = SettleConfig { maintain_every: Duration::ZERO, ..SettleConfig::default() };
-    let mut settler = Settler::new(&lake, Arc::new(Journals::default()), config).await.unwrap();
+    let mut settler = Settler::new(&lake, Arc::new(Journals::default()), enricher(), config).await.unwrap();
     let mut clicks = lake.table(Table::Clicks).await.unwrap();
     for n in 0..3_000 {
         clicks.refresh().await.unwrap();

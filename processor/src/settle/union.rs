@@ -4,17 +4,20 @@
 //! id in the lake already, or among what this decision adds ──► Counted
 //! not there, and its wait is over                          ──► Add
 //! not there, and its own event may still come              ──► Wait
+//! Counted, and knows better than the row that counts it    ──► Correct
 //! ```
 //! Because `Counted` follows from the lake alone, deciding again after a kill, a lost answer or a lost race
-//! adds nothing twice. Among records of one id the event comes first, then the edge's line, then the origin's;
-//! records that know better than the row that is there find their place here as a fourth fate.
+//! adds nothing twice. Among records of one id the event comes first, then the edge's line, then the origin's.
+//! Whether one of the others knows better is seen by [`compare`], from what both say; that one counts for nothing, and
+//! is merged into the row later.
 
 use std::collections::BTreeMap;
 
-use schemas::{ClickId, UtcMicros};
+use schemas::{ClickId, Source, UtcMicros};
 
-use super::ids::IdSet;
+use super::ids::{IdMap, IdSet};
 use super::waits::{Kind, Waits};
+use crate::enrich::Facts;
 
 /// What the union needs to know of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +37,24 @@ pub enum Fate {
     Add,
     /// Its request is a row already.
     Counted,
+    /// Its request is a row already, and this record knows better: it is to be merged into that row.
+    Correct,
     /// It stays in `arrivals`.
     Wait,
+}
+
+/// What is odd about a record whose request is a row already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Remark {
+    /// The edge says that it answered, yet the origin has an event.
+    Surprise,
+    /// The row is of another network, agent or tenant: the id was used twice.
+    ReusedId,
+}
+
+impl Remark {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Surprise, Self::ReusedId];
 }
 
 /// What is to be done with some arrivals.
@@ -43,6 +62,8 @@ pub enum Fate {
 pub struct Decision {
     /// One fate per record, in the order given.
     pub fates: Vec<Fate>,
+    /// What is odd, by the record's place.
+    pub remarks: Vec<(usize, Remark)>,
     /// By hour since the epoch: the newest record whose wait is over. Events at or before it are late from now on.
     pub settled: BTreeMap<i64, UtcMicros>,
 }
@@ -62,7 +83,7 @@ impl Decision {
 /// Decides on `arrivals`, given which of their ids are in the lake (within the greatest skew of their times, on a
 /// snapshot taken after `complete_through` was read).
 pub fn union(arrivals: &[Arrival], known: &IdSet, waits: &Waits, complete_through: UtcMicros) -> Decision {
-    let mut decision = Decision { fates: vec![Fate::Wait; arrivals.len()], settled: BTreeMap::new() };
+    let mut decision = Decision { fates: vec![Fate::Wait; arrivals.len()], ..Decision::default() };
     let mut added = IdSet::with_capacity_and_hasher(arrivals.len(), Default::default());
     for rank in 0..=2u8 {
         for (arrival, fate) in arrivals.iter().zip(&mut decision.fates) {
@@ -87,11 +108,43 @@ pub fn union(arrivals: &[Arrival], known: &IdSet, waits: &Waits, complete_throug
     decision
 }
 
+/// Compares each record whose request is counted already with the row that counts it: one of the lake (`in_lake`), or
+/// one that this decision adds. `said` tells what a record says, by its place.
+pub fn compare(arrivals: &[Arrival], decision: &mut Decision, in_lake: &IdMap<Facts>, said: impl Fn(usize) -> Facts) {
+    let new: IdSet =
+        counted(arrivals, &decision.fates).map(|(_, id)| id).filter(|id| !in_lake.contains_key(id)).collect();
+    let mut added: IdMap<usize> = IdMap::default();
+    if !new.is_empty() {
+        let adds = arrivals.iter().zip(&decision.fates).enumerate().filter(|(_, (_, fate))| **fate == Fate::Add);
+        added.extend(adds.map(|(at, (arrival, _))| (arrival.id, at)).filter(|(id, _)| new.contains(id)));
+    }
+    let mut correct = Vec::new();
+    for (at, id) in counted(arrivals, &decision.fates) {
+        let Some(row) = in_lake.get(&id).copied().or_else(|| added.get(&id).map(|at| said(*at))) else { continue };
+        let record = said(at);
+        if !record.is_of_one_request_with(&row) {
+            decision.remarks.push((at, Remark::ReusedId));
+            continue;
+        }
+        if arrivals[at].kind == Kind::Edge && matches!(row.source(), Source::Origin | Source::Import) {
+            decision.remarks.push((at, Remark::Surprise));
+        }
+        if record.knows_better_than(&row) {
+            correct.push(at);
+        }
+    }
+    correct.into_iter().for_each(|at| decision.fates[at] = Fate::Correct);
+}
+
+fn counted<'a>(arrivals: &'a [Arrival], fates: &'a [Fate]) -> impl Iterator<Item = (usize, ClickId)> {
+    let records = arrivals.iter().zip(fates).enumerate();
+    records.filter(|(_, (_, fate))| **fate == Fate::Counted).map(|(at, (arrival, _))| (at, arrival.id))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use schemas::Source;
     use schemas::time::{HOUR, SECOND};
 
     const NOW: UtcMicros = UtcMicros(100 * HOUR);
@@ -162,6 +215,44 @@ mod tests {
         assert!(decision.settled.is_empty());
         let line = decide(&[arrival(1, 1_000, Kind::Origin), arrival(1, 1_000, Kind::Elsewhere(Source::Origin))], &[]);
         assert_eq!(line.fates, [Fate::Counted, Fate::Add], "and it comes before its line");
+    }
+
+    fn said(source: Source, change: impl FnOnce(&mut schemas::Click)) -> Facts {
+        let mut click = crate::hot::testing::click(1, 0);
+        (click.source, click.user_agent) = (source, Some("a person's".into()));
+        click.client_net = Some("203.0.113.0/24".into());
+        change(&mut click);
+        Facts::of(&click)
+    }
+
+    #[test]
+    fn who_knows_better_corrects_and_what_is_odd_is_remarked() {
+        let records = [
+            (arrival(1, 100, Kind::Edge), said(Source::Edge, |_| ())),
+            (
+                arrival(2, 100, Kind::Origin),
+                said(Source::Recovered, |click| click.method = Some(schemas::Method::Head)),
+            ),
+            (arrival(3, 100, Kind::Edge), said(Source::Edge, |click| click.user_agent = Some("another's".into()))),
+            (arrival(4, 100, Kind::Event(Source::Origin)), said(Source::Origin, |_| ())),
+            (arrival(5, 100, Kind::Event(Source::Origin)), said(Source::Origin, |click| click.user_agent = None)),
+            (arrival(5, 100, Kind::Edge), said(Source::Edge, |_| ())),
+            (arrival(6, 100, Kind::Edge), said(Source::Edge, |_| ())),
+            (arrival(7, 10, Kind::Edge), said(Source::Edge, |_| ())),
+        ];
+        let arrivals: Vec<Arrival> = records.iter().map(|(arrival, _)| *arrival).collect();
+        let event = said(Source::Origin, |_| ());
+        let in_lake: IdMap<Facts> = [(1, event), (2, event), (3, event), (4, said(Source::Edge, |_| ()))]
+            .map(|(id, facts)| (ClickId::from(id), facts))
+            .into_iter()
+            .collect();
+        let mut decision = decide(&arrivals, &[1, 2, 3, 4]);
+        compare(&arrivals, &mut decision, &in_lake, |at| records[at].1);
+        use Fate::{Add, Correct, Counted, Wait};
+        assert_eq!(decision.fates, [Counted, Correct, Counted, Correct, Add, Correct, Add, Wait]);
+        use Remark::{ReusedId, Surprise};
+        assert_eq!(decision.remarks, [(0, Surprise), (2, ReusedId), (5, Surprise)]);
+        assert!(!decision.all_settled());
     }
 
     fn any_arrival() -> impl Strategy<Value = Arrival> {

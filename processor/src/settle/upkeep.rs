@@ -122,19 +122,24 @@ async fn merge(clicks: &mut TableHandle, parts: Vec<Arc<DataFile>>) -> Result<bo
     let one_hour = parts.iter().all(|part| part.is_one_hour() && part.min_time.map(UtcMicros::hour) == hour);
     let span = if one_hour { Span::Hour } else { Span::Day };
     let Some(merged) = merged(clicks, &parts, span).await? else { return Ok(false) };
-    swap(clicks, parts, vec![merged]).await
+    swap(clicks, parts, vec![merged], true).await
 }
 
 /// Lands the swap on whatever version is the newest, as long as the parts are live: files never change, so what was
-/// read of them holds there too.
-async fn swap(table: &mut TableHandle, parts: Vec<Arc<DataFile>>, add: Vec<NewFile>) -> Result<bool, SettleError> {
+/// read of them holds there too. `rewrite_only`: no row has changed.
+pub(super) async fn swap(
+    table: &mut TableHandle,
+    parts: Vec<Arc<DataFile>>,
+    add: Vec<NewFile>,
+    rewrite_only: bool,
+) -> Result<bool, SettleError> {
     let (before, after): (u64, u64) = (parts.iter().map(|part| part.rows).sum(), add.iter().map(NewFile::rows).sum());
     if before != after {
         tracing::error!(table = %table.table(), before, after, "a merge would change the number of rows; left alone");
         return Ok(false);
     }
     for _ in 0..TRIES {
-        let change = Change { add: add.clone(), remove: parts.clone(), rewrite_only: true, ..Change::default() };
+        let change = Change { add: add.clone(), remove: parts.clone(), rewrite_only, ..Change::default() };
         match table.commit(fenced(table, change)).await {
             Ok(_) => return Ok(true),
             Err(CommitError::Moved { .. } | CommitError::Conflict { .. }) => {
@@ -167,7 +172,7 @@ async fn put_together(table: &mut TableHandle) -> Result<u64, SettleError> {
         rows.extend(table.read(file, &[]).await?);
     }
     let add = table.write_spanning(&rows, Span::Day).await?;
-    Ok(u64::from(swap(table, small, add).await?))
+    Ok(u64::from(swap(table, small, add, true).await?))
 }
 
 /// Removes files whose newest row is older than `keep_from`.

@@ -40,7 +40,8 @@ impl LinkStore {
         rows.iter().map(one).collect::<Result<_, sqlx::Error>>().doing(READING)
     }
 
-    /// Notes that a source has come as far as `through`; it never goes back. A source not known yet is one from now on.
+    /// Notes that a source has come as far as `through`; it never goes back. A source not known yet is one from now on,
+    /// and so is one that was ended and has come farther.
     ///
     /// # Errors
     /// [`LinkError::Database`] when the database fails.
@@ -52,10 +53,24 @@ impl LinkStore {
             return Ok(());
         }
         let sql = "INSERT INTO edge_sources (name, watched, active, through) VALUES ($1, 0, 1, $2) \
-                   ON CONFLICT (name) DO UPDATE SET through = max(coalesce(through, $2), $2)";
+                   ON CONFLICT (name) DO UPDATE SET through = max(coalesce(through, $2), $2), \
+                   active = max(active, NOT watched)";
         let mut tx = self.pools.write().await.doing(WRITING)?;
         sqlx::query(sql).bind(name).bind(through.0).execute(&mut *tx).await.doing(WRITING)?;
         tx.commit().await.doing(WRITING)
+    }
+
+    /// Ends a source of which no more is to come: it holds `final_through` back no longer. Says whether there was such a
+    /// one; a watched prefix is none, it ends when it is no longer watched.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] when the database fails.
+    pub async fn end_source(&self, name: &str) -> Result<bool, LinkError> {
+        let sql = "UPDATE edge_sources SET active = 0 WHERE name = $1 AND active AND NOT watched";
+        let mut tx = self.pools.write().await.doing(WRITING)?;
+        let ended = sqlx::query(sql).bind(name).execute(&mut *tx).await.doing(WRITING)?.rows_affected();
+        tx.commit().await.doing(WRITING)?;
+        Ok(ended > 0)
     }
 
     /// Notes which prefixes are watched: those and no others hold `final_through` from now on.
@@ -92,6 +107,21 @@ mod tests {
             store.hear_source("cdn", UtcMicros(through)).await.unwrap();
         }
         assert_eq!(named(&reopened(&dir).await).await, [("cdn".to_owned(), Some(9))]);
+    }
+
+    #[tokio::test]
+    async fn a_source_that_is_ended_holds_nothing_back_until_it_goes_on() {
+        let (_dir, store) = store().await;
+        store.hear_source("cdn", UtcMicros(5)).await.unwrap();
+        store.watch_sources(&["./a".into()]).await.unwrap();
+        assert!(!store.end_source("./a").await.unwrap(), "it is watched");
+        assert!(!store.end_source("another").await.unwrap());
+        assert!(store.end_source("cdn").await.unwrap());
+        assert!(!store.end_source("cdn").await.unwrap());
+        store.hear_source("cdn", UtcMicros(5)).await.unwrap();
+        assert_eq!(named(&store).await, [("./a".to_owned(), None)], "what was known of it doesn't bring it back");
+        store.hear_source("cdn", UtcMicros(6)).await.unwrap();
+        assert_eq!(named(&store).await[1], ("cdn".to_owned(), Some(6)));
     }
 
     #[tokio::test]

@@ -8,10 +8,10 @@ use ingest::ports::EventsTaken;
 use schemas::UtcMicros;
 use schemas::tables::Table;
 
+use super::super::arriving::{Corrections, arriving_rows};
 use super::super::error::Failure;
 use super::super::importer::{Shared, Tables};
-use super::super::land::{append_once, note_lines, waiting_rows};
-use super::super::marks;
+use super::super::land::{append_once, note_lines};
 use super::super::pipeline::Chunk;
 use super::super::side::{self, Origin};
 use super::super::summary::{Added, State, Summary};
@@ -19,6 +19,7 @@ use super::waiting::WaitingEvents;
 use crate::lake::{Change, CommitError, Span};
 use crate::metrics::Metrics;
 use crate::settle::desk::{Draft, Landing, TRIES, chosen, note_added};
+use crate::settle::elsewhere;
 use crate::settle::ids::IdSet;
 use crate::settle::{Decision, Fate, SettleError};
 
@@ -48,13 +49,15 @@ impl Open {
     ) -> Result<EventsTaken, Failure> {
         self.name(origin).await?;
         self.reject(origin, chunk).await?;
-        let mut draft = Draft::default();
+        let (mut draft, mut corrections) = (Draft::default(), Corrections::default());
         for _ in 0..TRIES {
             let decision = self.decide(chunk).await?;
             let (added, waiting) = (decision.count(Fate::Add), decision.count(Fate::Wait));
+            let arrivals = &mut self.tables.settler.arrivals;
+            corrections.keep(arrivals, &chunk.rows, &origin.provider, &decision.fates).await?;
             if added > 0 {
                 let desk = &mut self.tables.settler.desk;
-                let txns = marks::raised(&desk.clicks, &origin.provider, &chunk.rows, &chunk.arrivals);
+                let txns = elsewhere::raised(&desk.clicks, &origin.provider, &chunk.rows, &chunk.arrivals);
                 if desk.land(&chunk.rows, &chunk.arrivals, &decision, &txns, &mut draft).await? != Landing::Landed {
                     continue;
                 }
@@ -63,7 +66,8 @@ impl Open {
                 self.wait(origin, chunk, &decision.fates).await?;
             }
             note_lines(metrics, events::FORMAT, chunk, &decision);
-            metrics.note_duplicates("import", decision.count(Fate::Counted) as u64);
+            let counted = decision.count(Fate::Counted) + decision.count(Fate::Correct);
+            metrics.note_duplicates("import", counted as u64);
             note_added(metrics, &chunk.rows, &decision.fates);
             return Ok(answer(chunk, (added + waiting) as u64));
         }
@@ -76,12 +80,12 @@ impl Open {
         // `arrivals` first: what leaves it in between has come into `clicks` before
         settler.arrivals.refresh().await?;
         let complete_through = settler.desk.look(UtcMicros::now()).await?;
-        let mut decision = settler.desk.decide(&chunk.arrivals, complete_through).await?;
+        let mut decision = settler.desk.decide(&chunk.rows, &chunk.arrivals, complete_through).await?;
         let known = self.waiting.known(&settler.arrivals, &chunk.arrivals).await?;
         let mut seen = IdSet::default();
         for (arrival, fate) in chunk.arrivals.iter().zip(&mut decision.fates) {
             let again = *fate == Fate::Wait && !seen.insert(arrival.id);
-            if *fate != Fate::Counted && (again || known.contains(&arrival.id)) {
+            if matches!(fate, Fate::Add | Fate::Wait) && (again || known.contains(&arrival.id)) {
                 *fate = Fate::Counted;
             }
         }
@@ -93,9 +97,9 @@ impl Open {
     async fn wait(&mut self, origin: &Origin, chunk: &Chunk, fates: &[Fate]) -> Result<(), SettleError> {
         let rows = chosen(Table::Clicks, &chunk.rows, fates, Fate::Wait)?;
         let arrivals = &mut self.tables.settler.arrivals;
-        let add = arrivals.write_spanning(&waiting_rows(&rows, &origin.provider)?, Span::Day).await?;
+        let add = arrivals.write_spanning(&arriving_rows(&rows, &origin.provider, false)?, Span::Day).await?;
         for _ in 0..TRIES {
-            let txns = marks::raised(arrivals, &origin.provider, &chunk.rows, &chunk.arrivals);
+            let txns = elsewhere::raised(arrivals, &origin.provider, &chunk.rows, &chunk.arrivals);
             match arrivals.commit(Change { add: add.clone(), txns, ..Change::default() }).await {
                 Ok(_) => return Ok(()),
                 Err(CommitError::Failed(source)) => return Err(source.into()),

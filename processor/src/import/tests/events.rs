@@ -16,7 +16,7 @@ fn bench_behind(provider: &str, journals: Journals) -> Bench {
 
 fn config(provider: &str) -> ImportConfig {
     let domains = vec!["go.example.com".to_owned()];
-    ImportConfig { edge_provider: provider.into(), domains, ..ImportConfig::default() }
+    ImportConfig { edge: behind(provider), domains, ..ImportConfig::default() }
 }
 
 fn bench() -> Bench {
@@ -169,8 +169,7 @@ async fn an_event_that_waits_is_a_duplicate_when_it_is_posted_again() {
     assert_eq!((taken.accepted, taken.duplicates), (0, 3));
     assert_eq!(bench.count(Table::Arrivals).await, 3);
     bench.journals.set(UtcMicros(0), now.plus(Duration::from_secs(100)));
-    let mut settler =
-        Settler::new(&bench.lake, Arc::clone(&bench.journals) as _, SettleConfig::default()).await.unwrap();
+    let mut settler = bench.settler().await;
     settler.pass_at(now.plus(Duration::from_secs(100))).await.unwrap();
     let origin = ("k".to_owned(), "origin".to_owned());
     assert_eq!(bench.rows(Table::Clicks).await, [origin.clone(), origin]);
@@ -341,9 +340,7 @@ async fn the_union(parts: Vec<(Vec<(u64, Tells)>, Way)>, open: bool, ours: bool)
             prop_assert!(bench.distinct_ids().await <= expected);
         }
         bench.journals.set(UtcMicros(0), now.plus(Duration::from_secs(5_000)));
-        let mut settler =
-            Settler::new(&bench.lake, Arc::clone(&bench.journals) as _, SettleConfig::default()).await.unwrap();
-        settler.pass_at(now.plus(Duration::from_secs(5_000))).await.unwrap();
+        bench.settler().await.pass_at(now.plus(Duration::from_secs(5_000))).await.unwrap();
         prop_assert_eq!(bench.count(Table::Clicks).await, expected);
         prop_assert_eq!(bench.distinct_ids().await, expected);
     }

@@ -16,7 +16,7 @@ const HOUR: i64 = schemas::time::HOUR;
 fn behind_nginx() -> (Bench, UtcMicros) {
     let now = UtcMicros::now();
     let journals = Journals::open(now.minus(Duration::from_secs(9_000_000)), now);
-    let config = ImportConfig { edge_provider: "nginx".into(), ..ImportConfig::default() };
+    let config = ImportConfig { edge: behind("nginx"), ..ImportConfig::default() };
     (bench_with(journals, config), UtcMicros((now.hour() - 3) * HOUR))
 }
 
@@ -52,9 +52,8 @@ impl Bench {
         clicks.commit(Change { add, ..Change::default() }).await.unwrap();
     }
 
-    async fn settler(&self) -> Settler {
-        let config = SettleConfig { guarded: Some("nginx".into()), ..SettleConfig::default() };
-        Settler::new(&self.lake, Arc::clone(&self.journals) as _, config).await.unwrap()
+    async fn settler_behind_nginx(&self) -> Settler {
+        self.settler_of(SettleConfig { edge: behind("nginx"), ..SettleConfig::default() }).await
     }
 
     async fn by_source(&self, source: Source) -> usize {
@@ -84,11 +83,10 @@ async fn an_edge_that_sends_no_id_has_no_miss_counted_twice() {
         assert_eq!(summary.mismatched, open(hour, 300));
         assert_eq!(mismatched(&bench.lake).await.unwrap(), open(hour, 300));
         assert_eq!(stored(&bench.lake, None).await.unwrap()[0].summary.mismatched, open(hour, 300));
-        let mut settler = bench.settler().await;
+        let mut settler = bench.settler_behind_nginx().await;
         settler.pass().await.unwrap();
         // whatever it is configured for, a settler keeps to what stands
-        let other = SettleConfig::default();
-        Settler::new(&bench.lake, Arc::clone(&bench.journals) as _, other).await.unwrap().pass().await.unwrap();
+        bench.settler().await.pass().await.unwrap();
         assert_eq!(bench.count(Table::Clicks).await, 350);
         let again = bench.import(&log).await;
         assert_eq!((again.waiting, again.mismatched), (300, open(hour, 300)));
@@ -163,7 +161,7 @@ async fn the_rest_of_an_hours_lines_releases_it() {
     assert_eq!((first.already_counted, first.waiting), (150, 150));
     assert_eq!(first.mismatched, open(hour, 150));
     bench.import(&misses(hour, 0..850)).await;
-    bench.settler().await.pass().await.unwrap();
+    bench.settler_behind_nginx().await.pass().await.unwrap();
     assert!(mismatched(&bench.lake).await.unwrap().is_empty());
     assert_eq!((bench.by_source(Source::Recovered).await, bench.count(Table::Arrivals).await), (150, 0));
 }
@@ -174,13 +172,66 @@ async fn where_no_event_is_possible_nothing_is_held() {
     for (journals, provider) in [
         (Journals::default(), "nginx"),
         (Journals::open(UtcMicros::now(), UtcMicros::now()), "nginx"),
-        (Journals::open(UtcMicros(0), UtcMicros::now()), "fastly"),
+        (Journals::open(UtcMicros::now(), UtcMicros::now()), "none"),
     ] {
-        let bench = bench_with(journals, ImportConfig { edge_provider: provider.into(), ..ImportConfig::default() });
+        let bench = bench_with(journals, ImportConfig { edge: behind(provider), ..ImportConfig::default() });
         bench.events(hour, 0..200, |number| made_here(hour, number)).await;
         assert_eq!(bench.import(&misses(hour, 0..200)).await.added.recovered, 200, "{provider}");
         assert!(mismatched(&bench.lake).await.unwrap().is_empty());
     }
+}
+
+/// Our redirect counts under ids of its own, or of another edge: this edge's can't meet them.
+#[tokio::test]
+async fn lines_of_an_edge_that_the_redirect_is_not_told_of_are_held() {
+    for provider in ["none", "fastly"] {
+        let (_, hour) = behind_nginx();
+        let journals = Journals::open(UtcMicros(0), UtcMicros::now());
+        let bench = bench_with(journals, ImportConfig { edge: behind(provider), ..ImportConfig::default() });
+        bench.events(hour, 0..300, |number| made_here(hour, number)).await;
+        // what is no link of ours was never our redirect's, and neither was what another edge's ids name
+        let foreign: String =
+            (500..800).map(|number| line_at(number, time_of(hour, number), "MISS", "unknown")).collect();
+        let summary = bench.import(&[misses(hour, 0..200), foreign].concat()).await;
+        assert_eq!((summary.added.recovered, summary.waiting), (300, 200), "{provider}");
+        assert_eq!(summary.mismatched, open(hour, 200), "{provider}");
+        assert_eq!(bench.import(&misses(hour, 1_000..1_050)).await.waiting, 50, "{provider}: it stands");
+    }
+    let (_, hour) = behind_nginx();
+    let journals = Journals::open(UtcMicros(0), UtcMicros::now());
+    let bench = bench_with(journals, ImportConfig { edge: behind("fastly"), ..ImportConfig::default() });
+    bench.events(hour, 0..200, named).await;
+    assert_eq!(bench.import(&misses(hour, 300..500)).await.added.recovered, 200);
+}
+
+/// Whoever keeps redirects of their own has told of their events under other ids than the edge's log has.
+#[tokio::test]
+async fn events_made_elsewhere_that_meet_no_line_hold_the_lines() {
+    let hour = UtcMicros((UtcMicros::now().hour() - 3) * HOUR);
+    let told = |ids: &dyn Fn(u64) -> u64| -> String {
+        (0..300)
+            .map(|number| {
+                let time = time_of(hour, number);
+                format!("{{\"code\":\"unknown\",\"time\":\"{time}\",\"request_id\":\"{:032x}\"}}\n", ids(number))
+            })
+            .collect()
+    };
+    let lines: String = (0..300).map(|number| line_at(number, time_of(hour, number), "MISS", "unknown")).collect();
+    let naming = ingest::events::Naming::new(ingest::events::Stand::Origin, "nginx").unwrap();
+    let events = ImportOptions { events: Some(naming), ..ImportOptions::default() };
+    let domains = vec!["go.example.com".to_owned()];
+
+    let bench = bench_with(Journals::default(), ImportConfig { domains: domains.clone(), ..ImportConfig::default() });
+    bench.import_with(&told(&|number| number + 10_000), events.clone()).await.unwrap();
+    let summary = bench.import(&lines).await;
+    assert_eq!((summary.added.recovered, summary.waiting), (0, 300));
+    assert_eq!(summary.mismatched, open(hour, 300));
+
+    // some lost, the rest meets
+    let bench = bench_with(Journals::default(), ImportConfig { domains, ..ImportConfig::default() });
+    bench.import_with(&told(&|number| number + 120), events).await.unwrap();
+    let summary = bench.import(&[lines, misses(hour, 300..420).replace("/k", "/unknown")].concat()).await;
+    assert_eq!((summary.added.recovered, summary.already_counted, summary.waiting), (120, 300, 0));
 }
 
 /// While some lines may still find their event, none of the others is recovered too early.
@@ -196,7 +247,7 @@ async fn lines_that_come_due_one_after_the_other_are_judged_together() {
     assert_eq!((summary.added.recovered, summary.waiting), (0, 200));
     assert!(summary.mismatched.is_empty(), "not known yet");
     bench.journals.set(now.minus(Duration::from_secs(9_000_000)), time_of(hour, 101).plus(wait));
-    bench.settler().await.pass().await.unwrap();
+    bench.settler_behind_nginx().await.pass().await.unwrap();
     assert_eq!(mismatched(&bench.lake).await.unwrap(), open(hour, 200));
     assert_eq!(bench.by_source(Source::Recovered).await, 0);
 }
@@ -211,7 +262,7 @@ async fn an_hour_of_which_nothing_waits_any_more_is_closed() {
     let reverted = bench.importer.revert(&summary.id).await.unwrap();
     assert_eq!((reverted.removed, reverted.removed_waiting), (0, 200));
     assert!(mismatched(&bench.lake).await.unwrap().is_empty());
-    let mut settler = bench.settler().await;
+    let mut settler = bench.settler_behind_nginx().await;
     let wrong = settler.decide_hour("nginx", hour, Standing::Counted).await.unwrap_err();
     assert!(matches!(wrong, DecideError::NotMismatched { .. }), "{wrong}");
     assert_eq!(bench.import(&misses(hour, 0..200)).await.waiting, 200);
@@ -241,7 +292,7 @@ async fn whatever_does_not_meet(
         while bench.import_with(&log, ImportOptions::default()).await.is_err() {}
         prop_assert_eq!(bench.by_source(Source::Recovered).await, 0);
     }
-    let mut settler = bench.settler().await;
+    let mut settler = bench.settler_behind_nginx().await;
     while settler.pass().await.is_err() {}
     prop_assert_eq!(bench.by_source(Source::Recovered).await, 0);
     prop_assert_eq!(mismatched(&bench.lake).await.unwrap().len(), 1);

@@ -18,6 +18,15 @@ use crate::settle::waiting::corrects;
 /// An id made at the origin has its time in it; it is taken for one if that is so near the event's.
 const MADE_NEAR: Duration = Duration::from_secs(60);
 
+/// Rows recovered from the lines of an import.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Recovered {
+    /// All of them.
+    pub(super) rows: u64,
+    /// Those of links of ours.
+    pub(super) linked: u64,
+}
+
 /// What one hour's rows of `clicks` say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct HourRows {
@@ -25,8 +34,10 @@ pub(super) struct HourRows {
     pub(super) named: u64,
     /// Events that were given an id at the origin.
     pub(super) nameless: u64,
+    /// Events made elsewhere, by import.
+    pub(super) told: HashMap<String, u64>,
     /// Rows recovered from lines, by import.
-    pub(super) recovered: HashMap<String, u64>,
+    pub(super) recovered: HashMap<String, Recovered>,
 }
 
 /// Rows of `clicks` by hour, of files that have been asked for.
@@ -41,7 +52,7 @@ impl ClickFacts {
         let mut all = HourRows::default();
         for file in clicks.files_between(UtcMicros(hour * HOUR), UtcMicros((hour + 1) * HOUR - 1)) {
             if !self.0.contains_key(&file.path) {
-                let batches = clicks.read(file, &["click_id", "event_time", "source", "import_id"]).await?;
+                let batches = clicks.read(file, &["click_id", "event_time", "source", "import_id", "link_id"]).await?;
                 let mut hours = BTreeMap::new();
                 batches.iter().for_each(|batch| take_in(batch, &mut hours));
                 self.0.insert(file.path.clone(), hours);
@@ -49,8 +60,13 @@ impl ClickFacts {
             let Some(rows) = self.0.get(&file.path).and_then(|hours| hours.get(&hour)) else { continue };
             all.named += rows.named;
             all.nameless += rows.nameless;
+            for (import, told) in &rows.told {
+                *all.told.entry(import.clone()).or_default() += told;
+            }
             for (import, recovered) in &rows.recovered {
-                *all.recovered.entry(import.clone()).or_default() += recovered;
+                let of = all.recovered.entry(import.clone()).or_default();
+                of.rows += recovered.rows;
+                of.linked += recovered.linked;
             }
         }
         Ok(all)
@@ -60,16 +76,24 @@ impl ClickFacts {
 fn take_in(batch: &RecordBatch, hours: &mut BTreeMap<i64, HourRows>) {
     let text = |name: &str| batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
     let times = times(batch, "event_time");
-    let (Some(sources), Some(imports), Some(times)) = (text("source"), text("import_id"), times) else { return };
+    let (Some(sources), Some(imports), Some(links), Some(times)) =
+        (text("source"), text("import_id"), text("link_id"), times)
+    else {
+        return;
+    };
     for (row, id) in click_ids(batch).enumerate() {
         let time = UtcMicros(times.value(row));
         let hour = hours.entry(time.hour()).or_default();
         match sources.value(row).parse() {
+            Ok(Source::Origin) if imports.is_valid(row) => {
+                *hour.told.entry(imports.value(row).to_owned()).or_default() += 1;
+            }
             Ok(Source::Origin) if is_made_here(id, time) => hour.nameless += 1,
             Ok(Source::Origin) => hour.named += 1,
             Ok(Source::Recovered) => {
-                let import = if imports.is_valid(row) { imports.value(row) } else { "" };
-                *hour.recovered.entry(import.to_owned()).or_default() += 1;
+                let of = hour.recovered.entry(text_or_none(imports, row)).or_default();
+                of.rows += 1;
+                of.linked += u64::from(links.is_valid(row));
             }
             _ => {}
         }
@@ -153,6 +177,8 @@ pub(super) struct Waiting {
     pub(super) time: UtcMicros,
     pub(super) import: String,
     pub(super) arrived: UtcMicros,
+    /// Whether it is of a link of ours.
+    pub(super) is_linked: bool,
 }
 
 /// The origin-class lines of a provider that wait, of these hours.
@@ -167,12 +193,14 @@ pub(super) async fn waiting(
         hours.range(from..=to).next().is_some()
     };
     for file in arrivals.files().iter().filter(|file| meets(file.min_time, file.max_time)) {
-        let columns = ["click_id", "event_time", "source", "import_id", "provider", "arrived_at", "corrects"];
+        let columns =
+            ["click_id", "event_time", "source", "import_id", "link_id", "provider", "arrived_at", "corrects"];
         for batch in arrivals.read(file, &columns).await? {
             let text = |name: &str| batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
-            let (Some(sources), Some(imports), Some(providers), Some(at), Some(arrived)) = (
+            let (Some(sources), Some(imports), Some(links), Some(providers), Some(at), Some(arrived)) = (
                 text("source"),
                 text("import_id"),
+                text("link_id"),
                 text("provider"),
                 times(&batch, "event_time"),
                 times(&batch, "arrived_at"),
@@ -184,7 +212,7 @@ pub(super) async fn waiting(
                 let is_origin = sources.value(row) == Source::Recovered.as_str() && providers.value(row) == provider;
                 if is_origin && hours.contains(&time.hour()) && !corrects(&batch, row) {
                     let (import, arrived) = (text_or_none(imports, row), UtcMicros(arrived.value(row)));
-                    found.push(Waiting { id, time, import, arrived });
+                    found.push(Waiting { id, time, import, arrived, is_linked: links.is_valid(row) });
                 }
             }
         }

@@ -7,9 +7,10 @@ use arrow::array::RecordBatch;
 use schemas::time::HOUR;
 use schemas::{ClickId, UtcMicros};
 
-use super::facts::{Waiting, waiting};
+use super::facts::{HourRows, Waiting, waiting};
 use super::policy::{Hour, Verdict, may_be_mismatched};
-use super::{Standing, providers, standing, txn_of};
+use super::{Guard, Scope, Standing, linked, providers, standing, txn_of};
+use crate::settle::elsewhere::Elsewhere;
 use crate::settle::error::SettleError;
 use crate::settle::settler::Settler;
 use crate::settle::union::{Arrival, Decision, Fate};
@@ -38,9 +39,7 @@ impl Settler {
         complete_through: UtcMicros,
     ) -> Result<Held, SettleError> {
         let mut held = Held::default();
-        if !self.guard.concerns(&self.desk.clicks) {
-            return Ok(held);
-        }
+        let linked = linked(rows);
         let mut suspects: BTreeMap<(&str, i64), Vec<usize>> = BTreeMap::new();
         let records = arrivals.iter().zip(&decision.fates).zip(providers(rows)).enumerate();
         for (number, ((arrival, fate), provider)) in records {
@@ -52,9 +51,13 @@ impl Settler {
             return Ok(held);
         }
         let since = self.desk.events_since(self.config.max_skew).await?;
-        for ((provider, hour), records) in suspects {
+        for ((provider, hour), mut records) in suspects {
             let stands = standing(&self.desk.clicks, provider, hour);
-            let judged = self.guard.judges(provider) && since.is_some_and(|since| since.hour() <= hour);
+            let (scope, judged) = self.scope(provider, hour, since);
+            records.retain(|record| scope.has(linked[*record]));
+            if records.is_empty() {
+                continue;
+            }
             let verdict = match stands {
                 Some(Standing::Recovered) => Verdict::Lost,
                 Some(Standing::Counted) => {
@@ -63,7 +66,7 @@ impl Settler {
                 }
                 None if !judged => Verdict::Lost,
                 Some(Standing::Open) if !judged => Verdict::Mismatched,
-                _ => self.verdict(provider, hour, stands, complete_through).await?,
+                _ => self.verdict(provider, hour, scope, complete_through).await?,
             };
             let now_stands = match (stands, verdict) {
                 (None | Some(Standing::Open), Verdict::Mismatched) => Some(Standing::Open),
@@ -85,42 +88,45 @@ impl Settler {
     }
 
     /// Lets a chunk's lines wait where their hour stands open, or may be found to be mismatched when it is looked at as
-    /// a whole; and counts those that an operator has said are counted.
+    /// a whole; and counts those that an operator has said are counted. `rows` are the batches that `arrivals` describe.
     pub(crate) async fn hold_chunk(
         &mut self,
         provider: &str,
+        rows: &[RecordBatch],
         arrivals: &[Arrival],
         decision: &mut Decision,
     ) -> Result<(), SettleError> {
-        if !self.guard.concerns(&self.desk.clicks) {
+        let is_missing =
+            |arrival: &Arrival, fate: &Fate| arrival.kind == Kind::Origin && matches!(fate, Fate::Add | Fate::Wait);
+        if !arrivals.iter().zip(&decision.fates).any(|(arrival, fate)| is_missing(arrival, fate)) {
             return Ok(());
         }
-        // by hour: all that are missing, and those that would be recovered now
-        let mut missing: BTreeMap<i64, (u64, Vec<usize>)> = BTreeMap::new();
+        let linked = linked(rows);
+        let mut missing: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
         for (number, (arrival, fate)) in arrivals.iter().zip(&decision.fates).enumerate() {
-            if arrival.kind == Kind::Origin && *fate != Fate::Counted {
-                let (lines, due) = missing.entry(arrival.time.hour()).or_default();
-                *lines += 1;
-                if *fate == Fate::Add {
-                    due.push(number);
-                }
+            if is_missing(arrival, fate) {
+                missing.entry(arrival.time.hour()).or_default().push(number);
             }
         }
-        missing.retain(|_, (_, due)| !due.is_empty());
-        if missing.is_empty() {
-            return Ok(());
-        }
         let since = self.desk.events_since(self.config.max_skew).await?;
-        for (hour, (lines, due)) in missing {
-            let judged = self.guard.judges(provider) && since.is_some_and(|since| since.hour() <= hour);
+        for (hour, mut lines) in missing {
+            let (scope, judged) = self.scope(provider, hour, since);
+            lines.retain(|line| scope.has(linked[*line]));
+            let due: Vec<usize> = lines.iter().copied().filter(|line| decision.fates[*line] == Fate::Add).collect();
+            if due.is_empty() {
+                continue;
+            }
             let fate = match standing(&self.desk.clicks, provider, hour) {
                 Some(Standing::Recovered) => continue,
                 Some(Standing::Counted) => Fate::Counted,
                 Some(Standing::Open) => Fate::Wait,
                 None if !judged => continue,
+                None if may_be_mismatched(lines.len() as u64) => Fate::Wait,
                 None => {
-                    let there = waiting(&self.arrivals, provider, &BTreeSet::from([hour])).await?.len() as u64;
-                    if !may_be_mismatched(lines + there + self.recovered(provider, hour).await?) {
+                    let there = waiting(&self.arrivals, provider, &BTreeSet::from([hour])).await?;
+                    let there = there.iter().filter(|line| scope.has(line.is_linked)).count();
+                    let before = self.recovered(provider, hour, scope).await?;
+                    if !may_be_mismatched((lines.len() + there) as u64 + before) {
                         continue;
                     }
                     Fate::Wait
@@ -131,18 +137,42 @@ impl Settler {
         Ok(())
     }
 
+    /// Of which lines of a provider's hour an event may exist, if events are known of then at all; and whether the hour
+    /// is judged. Events of our own are possible from `since` on.
+    fn scope(&self, provider: &str, hour: i64, since: Option<UtcMicros>) -> (Scope, bool) {
+        let from = |first: Option<UtcMicros>| first.is_some_and(|first| first.hour() <= hour);
+        let told = from(self.told_since(provider));
+        let scope = if told { Scope::All } else { Scope::Linked };
+        (scope, self.guard.judges(provider) && (told || from(since)))
+    }
+
+    /// Since when events of a provider's requests are made elsewhere.
+    fn told_since(&self, provider: &str) -> Option<UtcMicros> {
+        let told = Elsewhere::read(provider, &self.desk.clicks, &self.arrivals).first();
+        told.map(|first| first.minus(self.config.max_skew))
+    }
+
+    /// The first hour of a provider's that is judged; none where none is.
+    pub(crate) async fn judged_since(&self, provider: &str) -> Result<Option<i64>, SettleError> {
+        if !self.guard.judges(provider) {
+            return Ok(None);
+        }
+        let own = self.desk.events_since(self.config.max_skew).await?;
+        Ok([own, self.told_since(provider)].into_iter().flatten().map(UtcMicros::hour).min())
+    }
+
     async fn verdict(
         &mut self,
         provider: &str,
         hour: i64,
-        stands: Option<Standing>,
+        scope: Scope,
         complete_through: UtcMicros,
     ) -> Result<Verdict, SettleError> {
-        let recovered = self.recovered(provider, hour).await?;
+        let recovered = self.recovered(provider, hour, scope).await?;
         let lines = waiting(&self.arrivals, provider, &BTreeSet::from([hour])).await?;
         let known = self.desk.known(lines.iter().map(|line| (line.id, line.time))).await?;
-        let missing: HashMap<ClickId, &Waiting> =
-            lines.iter().filter(|line| !known.contains(&line.id)).map(|line| (line.id, line)).collect();
+        let missed = |line: &&Waiting| !known.contains(&line.id) && scope.has(line.is_linked);
+        let missing: HashMap<ClickId, &Waiting> = lines.iter().filter(missed).map(|line| (line.id, line)).collect();
         let is_due = |line: &&&Waiting| self.desk.waits().ready(complete_through, Kind::Origin, line.time);
         let due = missing.values().filter(is_due).count() as u64;
         let rows = self.guard.clicks.of(&self.desk.clicks, hour).await?;
@@ -151,11 +181,11 @@ impl Settler {
             recovered,
             due,
             early: missing.len() as u64 - due,
-            named: rows.named,
+            named: self.guard.named(provider, &rows),
             nameless: rows.nameless,
         };
         let verdict = hour_now.judge();
-        if verdict != Verdict::Mismatched || stands.is_some() {
+        if verdict != Verdict::Mismatched || standing(&self.desk.clicks, provider, hour).is_some() {
             return Ok(verdict);
         }
         // the first lines of an import that isn't ended say little of the hour
@@ -175,11 +205,22 @@ impl Settler {
     }
 
     /// Rows that were recovered from the provider's lines of an hour. An import under way may be of any provider.
-    async fn recovered(&mut self, provider: &str, hour: i64) -> Result<u64, SettleError> {
+    async fn recovered(&mut self, provider: &str, hour: i64, scope: Scope) -> Result<u64, SettleError> {
         self.guard.follow_imports().await?;
         let rows = self.guard.clicks.of(&self.desk.clicks, hour).await?;
         let imports = &self.guard.imports;
         let of_it = |import: &str| imports.provider_of(import).is_none_or(|known| known == provider);
-        Ok(rows.recovered.iter().filter(|(import, _)| of_it(import)).map(|(_, rows)| rows).sum())
+        let recovered = rows.recovered.iter().filter(|(import, _)| of_it(import)).map(|(_, recovered)| recovered);
+        Ok(recovered.map(|of| if scope == Scope::All { of.rows } else { of.linked }).sum())
+    }
+}
+
+impl Guard {
+    /// Of an hour's events, those that may have a line of this provider under the same id: our own, where it is the edge
+    /// in front, and those made elsewhere of its requests.
+    fn named(&self, provider: &str, rows: &HourRows) -> u64 {
+        let own = if provider == self.edge.provider { rows.named } else { 0 };
+        let of_it = |import: &str| self.imports.provider_of(import).is_some_and(|known| known == provider);
+        own + rows.told.iter().filter(|(import, _)| of_it(import)).map(|(_, events)| events).sum::<u64>()
     }
 }

@@ -21,7 +21,8 @@ mod policy;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arrow::array::AsArray as _;
+use arrow::array::{Array as _, AsArray as _, RecordBatch};
+use ingest::edge::{IdMode, Ids};
 use schemas::UtcMicros;
 use schemas::tables::Table;
 use schemas::time::HOUR;
@@ -136,12 +137,48 @@ pub async fn mismatched(lake: &Lake) -> Result<Vec<Mismatched>, LakeError> {
     Ok(found)
 }
 
+/// The edge in front of our own redirect, as far as it is told of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// The provider whose ids name our events (`[edge] provider`); `none`: they all have ids of our own.
+    pub provider: String,
+    /// How its requests are known (`[edge] id`).
+    pub ids: IdMode,
+}
+
+impl Default for Edge {
+    fn default() -> Self {
+        Self { provider: "none".to_owned(), ids: IdMode::Auto }
+    }
+}
+
+impl Edge {
+    /// How requests of a provider are known, be it this one or another.
+    fn ids_of(&self, provider: &str) -> Ids {
+        if provider == self.provider { self.ids.resolve(provider) } else { IdMode::Auto.resolve(provider) }
+    }
+}
+
+/// Which lines of a provider's hour an event may exist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// Our redirect's, of links of ours.
+    Linked,
+    /// Another redirect's too, which may know codes that we don't.
+    All,
+}
+
+impl Scope {
+    fn has(self, is_linked: bool) -> bool {
+        self == Self::All || is_linked
+    }
+}
+
 /// What a settler knows of hours.
 #[derive(Debug)]
 pub(super) struct Guard {
     lake: Lake,
-    /// The provider in front of our redirect, if its ids are trusted: its hours are judged.
-    provider: Option<String>,
+    edge: Edge,
     edge_files: Option<TableHandle>,
     clicks: ClickFacts,
     imports: ImportFacts,
@@ -150,14 +187,14 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    pub(super) fn new(lake: Lake, provider: Option<String>) -> Self {
+    pub(super) fn new(lake: Lake, edge: Edge) -> Self {
         let (clicks, imports) = (ClickFacts::default(), ImportFacts::default());
-        Self { lake, provider, edge_files: None, clicks, imports, stood: Vec::new() }
+        Self { lake, edge, edge_files: None, clicks, imports, stood: Vec::new() }
     }
 
-    /// Whether lines of this provider are judged.
-    pub(super) fn judges(&self, provider: &str) -> bool {
-        self.provider.as_deref() == Some(provider)
+    /// Whether lines of this provider are judged: where ids aren't trusted, none is missed.
+    fn judges(&self, provider: &str) -> bool {
+        self.edge.ids_of(provider) == Ids::Trusted
     }
 
     /// Whether something else stands of any hour than when this was last asked.
@@ -166,11 +203,6 @@ impl Guard {
         let moved = stands != self.stood;
         self.stood = stands;
         moved
-    }
-
-    /// Whether any record of these providers may be held or decided.
-    fn concerns(&self, clicks: &TableHandle) -> bool {
-        self.provider.is_some() || clicks.txns_with_prefix(PREFIX).next().is_some()
     }
 
     /// How many hours wait for an operator.
@@ -192,12 +224,24 @@ impl Guard {
 }
 
 /// The providers of rows of `arrivals`, one a row.
-fn providers(rows: &[arrow::array::RecordBatch]) -> Vec<Option<&str>> {
-    let mut all = Vec::with_capacity(rows.iter().map(arrow::array::RecordBatch::num_rows).sum());
+fn providers(rows: &[RecordBatch]) -> Vec<Option<&str>> {
+    let mut all = Vec::with_capacity(rows.iter().map(RecordBatch::num_rows).sum());
     for batch in rows {
         match batch.column_by_name("provider").and_then(|column| column.as_string_opt::<i32>()) {
             Some(providers) => all.extend(providers.iter()),
             None => all.resize(all.len() + batch.num_rows(), None),
+        }
+    }
+    all
+}
+
+/// Which rows are of links of ours.
+fn linked(rows: &[RecordBatch]) -> Vec<bool> {
+    let mut all = Vec::with_capacity(rows.iter().map(RecordBatch::num_rows).sum());
+    for batch in rows {
+        match batch.column_by_name("link_id") {
+            Some(links) => all.extend((0..batch.num_rows()).map(|row| links.is_valid(row))),
+            None => all.resize(all.len() + batch.num_rows(), false),
         }
     }
     all

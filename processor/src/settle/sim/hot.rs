@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use schemas::time::HOUR;
-use schemas::{ClickId, Source, UtcMicros};
+use schemas::{ClickId, UtcMicros};
 
 use super::redirect::{Frame, JournalState};
 use super::stream::stream;
@@ -13,7 +13,6 @@ use super::{MAX_SKEW, REPEAT, Rule, SKEW, World, ticks};
 use crate::hot::judge::{Fate, Judge, Lateness, questions};
 use crate::hot::window::Window;
 use crate::hot::{decode::Clicked, testing::click};
-use crate::settle::Kind;
 use crate::settle::ids::Spans;
 
 /// One partition, as a process reads it.
@@ -200,7 +199,7 @@ impl World {
         let mut plan = Plan { base, txns, rows: Vec::new(), late: Vec::new(), judged: Vec::new(), side_done: false };
         for (partition, one) in &clicked {
             let (id, time) = (one.click.click_id, one.click.event_time);
-            let row = Row { id, time, kind: Kind::Event(Source::Origin) };
+            let row = self.event(id, time);
             match judge.judge(one) {
                 Fate::Row => {
                     plan.rows.push(row);
@@ -214,17 +213,22 @@ impl World {
     }
 
     /// Ids of `clicks` in files near some instants.
-    pub(super) fn near(&self, version: usize, spans: &Spans) -> Vec<ClickId> {
+    fn near(&self, version: usize, spans: &Spans) -> Vec<ClickId> {
+        self.rows_near(version, spans).map(|row| row.id).collect()
+    }
+
+    /// Rows of `clicks` in files near some instants.
+    pub(super) fn rows_near<'a>(&'a self, version: usize, spans: &'a Spans) -> impl Iterator<Item = &'a Row> {
         let look_around = self.keeps(Rule::LookAround);
         let skew = if look_around { ticks(MAX_SKEW) } else { std::time::Duration::ZERO };
-        let files = self.clicks.at(version).files.values().filter(|file| {
+        let files = self.clicks.at(version).files.values().filter(move |file| {
             let times = file.iter().map(|row| row.time);
             let hour = times.clone().min().map_or(0, UtcMicros::hour) * HOUR;
             let (min, max) = (times.clone().min(), times.max());
             // without looking around, only the record's own hour is read
             spans.near(min, max, skew) || (!look_around && spans.near(Some(UtcMicros(hour)), max, skew))
         });
-        files.flat_map(|file| file.iter()).map(|row| row.id).collect()
+        files.flat_map(|file| file.iter())
     }
 
     /// Late events into `arrivals`, before the commit that carries their position; again on a replay.

@@ -1,11 +1,14 @@
 //! Edge log files: cut from the lines that the edge wrote, late, twice, overlapping; taken in chunk by chunk, each
 //! straight into `clicks` when all of it can be settled, else into `arrivals`.
 
-use schemas::{Source, UtcMicros};
+use schemas::{ClickId, Source, UtcMicros};
 
+use super::settlers::with;
 use super::table::{Change, Row};
 use super::{Rule, World};
-use crate::settle::{Arrival, Fate, Kind};
+use crate::enrich::Facts;
+use crate::hot::testing::click;
+use crate::settle::{Fate, Kind};
 
 /// A file: its content's hash stands for the content.
 #[derive(Clone, Debug)]
@@ -89,14 +92,20 @@ impl World {
         }
         let to = if self.calm { file.lines.len() } else { (done + 2).min(file.lines.len()) };
         let chunk = &file.lines[done..to];
-        let described: Vec<Arrival> = chunk.iter().map(|r| Arrival { id: r.id, time: r.time, kind: r.kind }).collect();
-        let decision = self.decide(&described, clicks, through);
+        let decision = self.decide(chunk, clicks, through);
         let whole = decision.all_settled();
+        let corrections: Vec<Row> = with(chunk, &decision, |fate| fate == Fate::Correct);
+        if whole && !corrections.is_empty() {
+            if self.chance(8) {
+                return false;
+            }
+            self.say(|| format!("to be corrected: {corrections:?}"));
+            self.arrive(corrections);
+        }
         let txns = vec![(txn.clone(), to as i64)];
         if whole {
-            let rows = chunk.iter().zip(&decision.fates).filter(|(_, fate)| **fate == Fate::Add);
             let mut change = self.settlers_change(clicks, &decision);
-            change.add = rows.map(|(row, _)| *row).collect();
+            change.add = with(chunk, &decision, |fate| fate == Fate::Add);
             change.expect.push((txn, stored.0));
             change.txns.extend(txns);
             self.land_settled(clicks, change);
@@ -125,8 +134,15 @@ impl World {
         let events: Vec<_> = self.journals.iter().flat_map(super::redirect::Journal::synced_events).collect();
         if !events.is_empty() {
             let (id, time) = self.random.pick(&events);
-            self.arrive(vec![Row { id, time, kind: Kind::Event(Source::Origin) }]);
+            self.arrive(vec![self.event(id, time)]);
         }
+    }
+
+    /// The event of a request, as a row.
+    pub(super) fn event(&self, id: ClickId, time: UtcMicros) -> Row {
+        let request = self.requests.iter().find(|request| request.id == id);
+        let facts = request.map_or_else(|| Facts::of(&click(0, 0)), |request| request.event);
+        Row { id, time, kind: Kind::Event(Source::Origin), facts }
     }
 
     fn arrive(&mut self, add: Vec<Row>) {
@@ -137,7 +153,7 @@ impl World {
     /// Every line and every event once more.
     pub(super) fn everything_again(&mut self) {
         let events = self.journals.iter().flat_map(super::redirect::Journal::synced_events);
-        let events = events.map(|(id, time)| Row { id, time, kind: Kind::Event(Source::Origin) }).collect();
+        let events = events.map(|(id, time)| self.event(id, time)).collect();
         self.arrive(events);
         self.next_file += 1;
         let lines = self.delivered.clone();

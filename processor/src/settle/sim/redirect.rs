@@ -1,9 +1,11 @@
 //! Redirect workers and their journals; the requests that people make through the edge.
 
-use schemas::{ClickId, JournalId, UtcMicros};
+use schemas::{Click, ClickId, JournalId, Method, Source, UtcMicros};
 
 use super::table::Row;
 use super::{Partition, REPEAT, TICK, World};
+use crate::enrich::Facts;
+use crate::hot::testing::click;
 use crate::settle::Kind;
 
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +62,21 @@ pub(super) fn short(id: JournalId) -> String {
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) id: ClickId,
+    /// What its event says.
+    pub(super) event: Facts,
+    /// What its line says.
+    pub(super) line: Facts,
+}
+
+/// What a record says: of a person's browser, as far as it isn't hidden.
+fn said(kind: Kind, method: Method, user_agent: &str, referrer: Option<&str>) -> Facts {
+    Facts::of(&Click {
+        source: kind.source(),
+        method: Some(method),
+        user_agent: Some(user_agent.into()),
+        referrer: referrer.map(Into::into),
+        ..click(0, 0)
+    })
 }
 
 impl World {
@@ -111,9 +128,15 @@ impl World {
         }
         let number = self.requests.len();
         let id = ClickId::from((number as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
-        self.requests.push(Request { id });
+        let method = self.random.pick(&[Method::Get, Method::Get, Method::Head]);
+        // the edge may hide who asks, and may make a GET of a HEAD
+        let (agent, referrer) = self.random.pick(&[("Amazon CloudFront", None), ("a person's", Some("news.example"))]);
+        let asked = self.random.pick(&[Method::Get, method]);
+        let event = said(Kind::Event(Source::Origin), asked, agent, referrer);
+        let facts = said(kind, method, "a person's", Some("news.example"));
+        self.requests.push(Request { id, event, line: facts });
         if logged && self.random.below(100) < 85 {
-            let line = Row { id, time: self.at(self.edge_off), kind };
+            let line = Row { id, time: self.at(self.edge_off), kind, facts };
             self.say(|| format!("line {line}"));
             self.lines.push(line);
         }

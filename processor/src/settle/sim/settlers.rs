@@ -5,25 +5,40 @@ use schemas::time::DAY;
 
 use super::table::{Change, Row};
 use super::{Rule, World};
+use crate::enrich::Facts;
 use crate::settle::compact::{CompactConfig, Horizon, Piece, choose};
-use crate::settle::ids::{IdSet, Spans};
-use crate::settle::{Arrival, Decision, Fate, union};
+use crate::settle::ids::{IdMap, IdSet, Spans};
+use crate::settle::union::compare;
+use crate::settle::{Arrival, Decision, Fate, Kind, union};
 
 /// How far a settler is with its pass.
 #[derive(Debug, Default)]
 pub(super) struct Settling {
     through: Option<UtcMicros>,
     snapshot: Option<(usize, usize)>,
-    /// Landed in `clicks`: these files of `arrivals` go, and what waits of them stays.
+    /// Landed in `clicks`: these files of `arrivals` go, and what stays of them comes back.
     done: Option<(Vec<u64>, Vec<Row>)>,
+    /// Rewritings under way: files of `clicks` that go, and their rows with some of them merged.
+    rewriting: Vec<(Vec<u64>, Vec<Row>)>,
+}
+
+/// The rows that meet some fate.
+pub(super) fn with(rows: &[Row], decision: &Decision, wanted: impl Fn(Fate) -> bool) -> Vec<Row> {
+    rows.iter().zip(&decision.fates).filter(|(_, fate)| wanted(**fate)).map(|(row, _)| *row).collect()
 }
 
 impl World {
-    /// The union of records with a version of `clicks`.
-    pub(super) fn decide(&self, arrivals: &[Arrival], version: usize, through: UtcMicros) -> Decision {
+    /// The union of records with a version of `clicks`, and which of them know better than the row that is there.
+    pub(super) fn decide(&self, rows: &[Row], version: usize, through: UtcMicros) -> Decision {
+        let arrivals: Vec<Arrival> = rows.iter().map(|r| Arrival { id: r.id, time: r.time, kind: r.kind }).collect();
         let spans: Spans = arrivals.iter().map(|arrival| arrival.time).collect();
-        let known: IdSet = self.near(version, &spans).into_iter().collect();
-        union(arrivals, &known, &self.waits, through)
+        let near: IdMap<Facts> = self.rows_near(version, &spans).map(|row| (row.id, row.facts)).collect();
+        let known: IdSet = near.keys().copied().collect();
+        let mut decision = union(&arrivals, &known, &self.waits, through);
+        if self.keeps(Rule::CorrectRows) {
+            compare(&arrivals, &mut decision, &near, |at| rows[at].facts);
+        }
+        decision
     }
 
     /// What every commit of a settler carries.
@@ -66,6 +81,12 @@ impl World {
     pub(super) fn settle(&mut self) {
         let which = self.random.below(2) as usize;
         let mut settling = std::mem::take(&mut self.settlers[which]);
+        if let Some((remove, add)) = settling.rewriting.pop() {
+            if self.rewrite(remove, add) {
+                self.settlers[which] = settling;
+            }
+            return;
+        }
         if let Some((files, rest)) = settling.done.take() {
             self.take_away(files, rest);
             return;
@@ -83,25 +104,71 @@ impl World {
     fn settle_on(&mut self, through: UtcMicros, (clicks, arrivals): (usize, usize)) -> Settling {
         let files: Vec<u64> = self.arrivals.at(arrivals).files.keys().copied().collect();
         let rows: Vec<Row> = self.arrivals.at(arrivals).rows().copied().collect();
-        let described: Vec<Arrival> = rows.iter().map(|r| Arrival { id: r.id, time: r.time, kind: r.kind }).collect();
-        let decision = self.decide(&described, clicks, through);
-        if decision.count(Fate::Wait) == rows.len() {
+        let decision = self.decide(&rows, clicks, through);
+        // corrections are made now and then
+        let correct = self.calm || self.chance(40);
+        let stays = |fate: Fate| fate == Fate::Wait || (fate == Fate::Correct && !correct);
+        if decision.fates.iter().all(|fate| stays(*fate)) {
             self.compact(clicks);
             return Settling::default();
         }
-        let with = |wanted: Fate| {
-            let rows = rows.iter().zip(&decision.fates).filter(move |(_, fate)| **fate == wanted);
-            rows.map(|(row, _)| *row).collect::<Vec<Row>>()
-        };
         let mut change = self.settlers_change(clicks, &decision);
-        change.add = with(Fate::Add);
+        change.add = with(&rows, &decision, |fate| fate == Fate::Add);
         let landed = decision.settled.is_empty() || self.land_settled(clicks, change);
         self.check_twice();
         // Landed, but killed before it could take the rows away: another pass will.
         if !landed || self.chance(15) {
             return Settling::default();
         }
-        Settling { done: Some((files, with(Fate::Wait))), ..Settling::default() }
+        let rewriting = match correct {
+            true => self.rewritings(&with(&rows, &decision, |fate| fate == Fate::Correct)),
+            false => Vec::new(),
+        };
+        Settling { done: Some((files, with(&rows, &decision, stays))), rewriting, ..Settling::default() }
+    }
+
+    /// The files that hold rows of these records, each with its rows merged, as they are now.
+    fn rewritings(&self, records: &[Row]) -> Vec<(Vec<u64>, Vec<Row>)> {
+        let mut rewritings = Vec::new();
+        for (file, before) in &self.clicks.newest().files {
+            let mut after: Vec<Row> = before.to_vec();
+            for row in &mut after {
+                let id = row.id;
+                for record in records.iter().filter(|record| record.id == id) {
+                    *row = self.merged(row, record);
+                }
+            }
+            if after != **before {
+                rewritings.push((vec![*file], after));
+            }
+        }
+        rewritings
+    }
+
+    /// A row once a record of its request is known too.
+    fn merged(&self, row: &Row, record: &Row) -> Row {
+        if !self.keeps(Rule::MergeByField) {
+            // the last word is taken for the best
+            return *record;
+        }
+        let facts = row.facts.join(record.facts);
+        let time = if facts.source() == row.facts.source() { row.time } else { record.time };
+        Row { id: row.id, time, kind: Kind::of(facts.source()), facts }
+    }
+
+    /// Lands a rewriting on the newest version, if its file is still there. Returns whether the pass goes on.
+    fn rewrite(&mut self, remove: Vec<u64>, add: Vec<Row>) -> bool {
+        let version = self.clicks.version();
+        let mut change = self.settlers_change(version, &Decision::default());
+        (change.remove, change.add) = (remove, add);
+        let before = self.clicks.newest().rows().count();
+        let landed = !self.chance(8) && self.clicks.commit(version, change);
+        self.say(|| format!("rewritten on {version}, landed {landed}"));
+        if landed && self.clicks.newest().rows().count() != before {
+            self.fail("correct: the number of rows changed".to_owned());
+        }
+        self.check_twice();
+        landed && !self.chance(10)
     }
 
     fn take_away(&mut self, remove: Vec<u64>, add: Vec<Row>) {

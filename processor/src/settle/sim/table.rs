@@ -5,14 +5,17 @@ use std::rc::Rc;
 
 use schemas::{ClickId, UtcMicros};
 
+use crate::enrich::Facts;
 use crate::settle::Kind;
 
-/// A row of either table, as far as counting goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A row of either table, as far as counting and correcting go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) id: ClickId,
     pub(super) time: UtcMicros,
     pub(super) kind: Kind,
+    /// What it says of its request.
+    pub(super) facts: Facts,
 }
 
 impl std::fmt::Display for Row {

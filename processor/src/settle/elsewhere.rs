@@ -14,8 +14,8 @@ use arrow::array::{AsArray as _, RecordBatch};
 use ingest::edge::clock::LATEST;
 use schemas::{Source, UtcMicros};
 
+use super::union::Arrival;
 use crate::lake::TableHandle;
-use crate::settle::Arrival;
 
 fn prefix(provider: &str) -> String {
     format!("elsewhere/{provider}/")
@@ -31,24 +31,29 @@ fn from_value(value: i64) -> UtcMicros {
 
 /// The first event made elsewhere, by workspace; of one provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Elsewhere(HashMap<String, UtcMicros>);
+pub(crate) struct Elsewhere(HashMap<String, UtcMicros>);
 
 impl Elsewhere {
     /// What the lake remembers.
-    pub(super) fn read(provider: &str, clicks: &TableHandle, arrivals: &TableHandle) -> Self {
+    pub(crate) fn read(provider: &str, clicks: &TableHandle, arrivals: &TableHandle) -> Self {
         let prefix = prefix(provider);
         let marks = clicks.txns_with_prefix(&prefix).chain(arrivals.txns_with_prefix(&prefix));
         marks.map(|(id, value)| (id[prefix.len()..].to_owned(), from_value(value))).collect()
     }
 
+    /// The first of any workspace's links.
+    pub(crate) fn first(&self) -> Option<UtcMicros> {
+        self.0.values().min().copied()
+    }
+
     /// With events that may be so much older than they say.
-    pub(super) fn earlier(mut self, skew: Duration) -> Self {
+    pub(crate) fn earlier(mut self, skew: Duration) -> Self {
         self.0.values_mut().for_each(|first| *first = first.minus(skew));
         self
     }
 
     /// The first of a workspace's links.
-    pub(super) fn since(&self, workspace: &str) -> Option<UtcMicros> {
+    pub(crate) fn since(&self, workspace: &str) -> Option<UtcMicros> {
         self.0.get(workspace).copied()
     }
 }
@@ -65,7 +70,7 @@ impl FromIterator<(String, UtcMicros)> for Elsewhere {
 
 /// The transactions by which `table` remembers these rows, as far as it doesn't know of earlier ones. None unless they
 /// are events that stand for the origin's own.
-pub(super) fn raised(
+pub(crate) fn raised(
     table: &TableHandle,
     provider: &str,
     rows: &[RecordBatch],
