@@ -6,7 +6,7 @@
 //! record ► Facts ─┘
 //! ```
 //! Each field has an order of its own, and of two records the field takes the better value, so a join doesn't depend on
-//! the order of records, nor on how often one comes: it is that of [`super::merge`], which joins whole rows, seen through
+//! the order of records, nor on how often one comes: it is that of `merge`, which joins whole rows, seen through
 //! hashes. Of two values that contradict each other the one with the lesser hash is taken: neither is better, but it
 //! must be the same one in whatever order they come.
 //!
