@@ -111,6 +111,78 @@ pub struct Click {
     pub weight: f64,
 }
 
+/// A row whose texts are somebody else's: what goes straight into a batch needs no copies of its own.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "each field is that of `Click`")]
+pub struct ClickRow<'a> {
+    pub click_id: ClickId,
+    pub event_time: UtcMicros,
+    pub ingest_time: UtcMicros,
+    pub workspace: &'a str,
+    pub link_id: Option<LinkId>,
+    pub domain: &'a str,
+    pub code: &'a str,
+    pub revision: Option<i32>,
+    pub destination: Option<&'a str>,
+    pub source: Source,
+    pub verdict: &'a Verdict,
+    pub method: Option<Method>,
+    pub status: i32,
+    pub country: Option<&'a str>,
+    pub region: Option<&'a str>,
+    pub city: Option<&'a str>,
+    pub agent_info: &'a AgentInfo,
+    pub import_id: Option<&'a str>,
+    pub referrer: Option<&'a str>,
+    /// In the order of [`Utm`].
+    pub utm: [Option<&'a str>; 5],
+    pub language: Option<&'a str>,
+    pub user_agent: Option<&'a str>,
+    pub client_net: Option<&'a str>,
+    pub visitor: Option<i64>,
+    pub weight: f64,
+}
+
+impl Utm {
+    /// The parameters in their order.
+    pub fn as_texts(&self) -> [Option<&str>; 5] {
+        [&self.source, &self.medium, &self.campaign, &self.term, &self.content].map(|text| text.as_deref())
+    }
+}
+
+impl Click {
+    /// The same row with its texts borrowed.
+    pub fn as_row(&self) -> ClickRow<'_> {
+        ClickRow {
+            click_id: self.click_id,
+            event_time: self.event_time,
+            ingest_time: self.ingest_time,
+            workspace: &self.workspace,
+            link_id: self.link_id,
+            domain: &self.domain,
+            code: &self.code,
+            revision: self.revision,
+            destination: self.destination.as_deref(),
+            source: self.source,
+            verdict: &self.verdict,
+            method: self.method,
+            status: self.status,
+            country: self.country.as_deref(),
+            region: self.region.as_deref(),
+            city: self.city.as_deref(),
+            agent_info: &self.agent_info,
+            import_id: self.import_id.as_deref(),
+            referrer: self.referrer.as_deref(),
+            utm: self.utm.as_texts(),
+            language: self.language.as_deref(),
+            user_agent: self.user_agent.as_deref(),
+            client_net: self.client_net.as_deref(),
+            visitor: self.visitor,
+            weight: self.weight,
+        }
+    }
+}
+
 /// Arrow's type of every instant in the lake.
 pub fn timestamp() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
@@ -222,58 +294,63 @@ impl ClickBuilder {
 
     /// Adds a row.
     pub fn push(&mut self, click: &Click) {
+        self.push_row(&click.as_row());
+    }
+
+    /// Adds a row whose texts are borrowed.
+    pub fn push_row(&mut self, row: &ClickRow<'_>) {
         use std::fmt::Write as _;
         self.link_id.clear();
-        if let Some(id) = click.link_id {
+        if let Some(id) = row.link_id {
             // writing into a String can't fail
             let _ = write!(self.link_id, "{id}");
         }
-        self.click_id.append_value(click.click_id.0);
-        self.event_time.append_value(click.event_time.0);
-        self.ingest_time.append_value(click.ingest_time.0);
-        self.revision.append_option(click.revision);
-        self.rules_version.append_value(click.verdict.rules_version);
-        self.status.append_value(click.status);
-        self.visitor.append_option(click.visitor);
-        self.weight.append_value(click.weight);
-        let info = &click.agent_info;
-        let utm = &click.utm;
+        self.click_id.append_value(row.click_id.0);
+        self.event_time.append_value(row.event_time.0);
+        self.ingest_time.append_value(row.ingest_time.0);
+        self.revision.append_option(row.revision);
+        self.rules_version.append_value(row.verdict.rules_version);
+        self.status.append_value(row.status);
+        self.visitor.append_option(row.visitor);
+        self.weight.append_value(row.weight);
+        let info = row.agent_info;
+        let [utm_source, utm_medium, utm_campaign, utm_term, utm_content] = row.utm;
         let texts: [Option<&str>; TEXTS] = [
-            Some(&click.workspace),
-            click.link_id.is_some().then_some(self.link_id.as_str()),
-            Some(&click.domain),
-            Some(&click.code),
-            click.destination.as_deref(),
-            Some(click.source.as_str()),
-            Some(click.verdict.class.as_str()),
-            click.verdict.agent.as_deref(),
-            Some(&click.verdict.reason),
-            click.method.map(Method::as_str),
-            click.country.as_deref(),
-            click.region.as_deref(),
-            click.city.as_deref(),
+            Some(row.workspace),
+            row.link_id.is_some().then_some(self.link_id.as_str()),
+            Some(row.domain),
+            Some(row.code),
+            row.destination,
+            Some(row.source.as_str()),
+            Some(row.verdict.class.as_str()),
+            row.verdict.agent.as_deref(),
+            Some(&row.verdict.reason),
+            row.method.map(Method::as_str),
+            row.country,
+            row.region,
+            row.city,
             Some(info.device.as_str()),
             info.browser.as_deref(),
             info.browser_version.as_deref(),
             info.os.as_deref(),
             info.os_version.as_deref(),
-            click.import_id.as_deref(),
-            click.referrer.as_deref(),
-            utm.source.as_deref(),
-            utm.medium.as_deref(),
-            utm.campaign.as_deref(),
-            utm.term.as_deref(),
-            utm.content.as_deref(),
-            click.language.as_deref(),
-            click.user_agent.as_deref(),
-            click.client_net.as_deref(),
+            row.import_id,
+            row.referrer,
+            utm_source,
+            utm_medium,
+            utm_campaign,
+            utm_term,
+            utm_content,
+            row.language,
+            row.user_agent,
+            row.client_net,
         ];
         for (builder, text) in self.texts.iter_mut().zip(texts) {
             builder.append_option(text);
         }
     }
 
-    /// The rows as a batch; the builder is empty afterwards.
+    /// The rows as a batch; the builder is empty afterwards, with room for as many again.
     ///
     /// # Errors
     /// When a column doesn't fit the schema: a fault of this file.
@@ -291,7 +368,11 @@ impl ClickBuilder {
                 "visitor" => Arc::new(self.visitor.finish()),
                 "weight" => Arc::new(self.weight.finish()),
                 _ => match texts.next() {
-                    Some(text) => Arc::new(text.finish()),
+                    Some(text) => {
+                        let (rows, bytes) = (arrow::array::ArrayBuilder::len(text), text.values_slice().len());
+                        let next = StringBuilder::with_capacity(rows + rows / 16, bytes + bytes / 16);
+                        Arc::new(std::mem::replace(text, next).finish())
+                    }
                     None => return Err(ArrowError::SchemaError(format!("no values for {}", field.name()))),
                 },
             });

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use ingest::edge::{Format, IdMode};
-use processor::import::{Checks, ImportOptions, Importer, Progress, State, Summary, UnknownCodes};
+use processor::import::{ImportOptions, Importer, Input, Progress, State, Summary, UnknownCodes};
 
+use super::summary::{text, total};
 use super::{open, print};
 use crate::cli::{Backfill, IdMode as IdFlag, UnknownCodes as UnknownFlag};
 use crate::config::Config;
@@ -20,7 +21,8 @@ pub(crate) async fn run(arguments: Backfill, config: &Config) -> anyhow::Result<
     take_all(config, &arguments.paths, &options(&arguments)?, arguments.json).await
 }
 
-/// Takes each path in; a file that is refused doesn't stop the others, but the command then ends with 1.
+/// Takes each path in; a file that is refused doesn't stop the others, but the command then ends with 1. While one is
+/// taken in, the next is fetched and read ahead.
 pub(super) async fn take_all(
     config: &Config,
     paths: &[String],
@@ -28,21 +30,22 @@ pub(super) async fn take_all(
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     let importer = importer(config).await?;
+    let intake = Intake { config, importer: &importer, options, bars: Bars::new() };
+    let mut logs = logs::find(paths).await?.into_iter();
     let mut summaries = Vec::new();
-    for log in logs::find(paths).await? {
-        match take_in(config, &importer, &log, options.clone()).await {
-            Ok(summary) => {
-                if !json {
-                    print::line(&text(&summary))?;
-                }
-                summaries.push(summary);
-            }
-            Err(error) => {
-                let why = crate::explain(&error);
-                eprintln!("highwater: {why}");
-                summaries.push(failed(&log, why, options.dry_run));
-            }
-        }
+    let mut next = intake.read_next(&mut logs).await;
+    while let Some((log, input)) = next.take() {
+        let take_in = async {
+            let summary = match input {
+                Ok(input) => intake.take_in(input).await,
+                Err(error) => Err(error),
+            };
+            summaries.push(intake.tell(&log, summary, json)?);
+            anyhow::Ok(())
+        };
+        let (told, read) = tokio::join!(take_in, intake.read_next(&mut logs));
+        told?;
+        next = read;
     }
     let mut is_whole = summaries.iter().all(|summary| summary.state != State::Failed);
     if !options.dry_run
@@ -102,115 +105,91 @@ pub(super) async fn importer(config: &Config) -> anyhow::Result<Importer> {
     imports::importer(config, &store, open::lake(config)?, Arc::new(enricher(config)?))
 }
 
-async fn take_in(config: &Config, importer: &Importer, log: &Found, options: ImportOptions) -> anyhow::Result<Summary> {
-    let bar = bar(log.name())?;
-    let fetched = |bytes, of| {
-        bar.set_length(of);
-        bar.set_position(bytes);
-        bar.set_message("fetched");
-    };
-    let input = log.input(&imports::spool_dir(config)?, fetched).await?;
-    let shown = bar.clone();
-    let began = std::time::Instant::now();
-    let summary = importer
-        .import(input, options, move |progress: Progress| {
-            shown.set_length(progress.of);
-            shown.set_position(progress.bytes);
-            let rate = progress.lines as f64 / began.elapsed().as_secs_f64().max(0.001);
-            shown.set_message(format!("{} lines, {rate:.0}/s", progress.lines));
+/// What takes the files of a command in.
+struct Intake<'a> {
+    config: &'a Config,
+    importer: &'a Importer,
+    options: &'a ImportOptions,
+    bars: Bars,
+}
+
+impl Intake<'_> {
+    /// The next file, read as far as can be before its turn comes.
+    async fn read_next(&self, logs: &mut impl Iterator<Item = Found>) -> Option<(Found, anyhow::Result<Input>)> {
+        let log = logs.next()?;
+        let input = self.read(&log).await;
+        Some((log, input))
+    }
+
+    async fn read(&self, log: &Found) -> anyhow::Result<Input> {
+        let bar = self.bars.add(log.name());
+        let fetched = |bytes, of| {
+            bar.set_length(of);
+            bar.set_position(bytes);
+            bar.set_message("fetched");
+        };
+        let input = log.input(&imports::spool_dir(self.config)?, fetched).await?;
+        bar.finish_and_clear();
+        Ok(self.importer.read_ahead(input).await?)
+    }
+
+    async fn take_in(&self, input: Input) -> anyhow::Result<Summary> {
+        let bar = self.bars.add(&input.name);
+        let shown = bar.clone();
+        let began = std::time::Instant::now();
+        let summary = self
+            .importer
+            .import(input, self.options.clone(), move |progress: Progress| {
+                shown.set_length(progress.of);
+                shown.set_position(progress.bytes);
+                let rate = progress.lines as f64 / began.elapsed().as_secs_f64().max(0.001);
+                shown.set_message(format!("{} lines, {rate:.0}/s", progress.lines));
+            })
+            .await;
+        bar.finish_and_clear();
+        Ok(summary?)
+    }
+
+    /// Says what became of a file, for people; refused or not, it has a summary.
+    fn tell(&self, log: &Found, summary: anyhow::Result<Summary>, json: bool) -> anyhow::Result<Summary> {
+        self.bars.above(|| match summary {
+            Ok(summary) if json => Ok(summary),
+            Ok(summary) => print::line(&text(&summary)).map(|()| summary),
+            Err(error) => {
+                let why = crate::explain(&error);
+                eprintln!("highwater: {why}");
+                Ok(failed(log, why, self.options.dry_run))
+            }
         })
-        .await;
-    bar.finish_and_clear();
-    Ok(summary?)
+    }
 }
 
-fn bar(name: &str) -> anyhow::Result<ProgressBar> {
-    if !std::io::stderr().is_terminal() {
-        return Ok(ProgressBar::hidden());
-    }
-    let style = ProgressStyle::with_template("{prefix} [{bar:30}] {bytes}/{total_bytes} {msg}, {eta} left")?;
-    Ok(ProgressBar::no_length().with_style(style).with_prefix(name.to_owned()))
+/// Progress bars, one below the other; none where nobody sees them.
+struct Bars {
+    bars: Option<MultiProgress>,
+    style: ProgressStyle,
 }
 
-/// A summary for people: what came, and what became of the rest.
-pub(crate) fn text(summary: &Summary) -> String {
-    let mut lines = Vec::new();
-    let did = if summary.dry_run { "would add" } else { "added" };
-    let format = if summary.format.is_empty() { "empty" } else { &summary.format };
-    lines.push(format!("{} ({format}, id {})", summary.name, summary.id));
-    let added = &summary.added;
-    let came = match added.origin {
-        None => format!("{} answered by the edge and {} recovered", added.edge, added.recovered),
-        Some(_) => format!("{} events", added.total()),
-    };
-    let waiting = if added.origin.is_none() { "waiting for their event" } else { "waiting to be settled" };
-    lines.push(format!(
-        "  {} records: {did} {came}, {} already counted, {} {waiting}",
-        summary.records, summary.already_counted, summary.waiting
-    ));
-    if summary.waiting > 0 && !summary.dry_run {
-        lines.push("  (what waits is settled by `up` or `process`, or by `highwater compact`, when its event can't come any more)".to_owned());
+impl Bars {
+    fn new() -> Self {
+        let template = "{prefix} [{bar:30}] {bytes}/{total_bytes} {msg}, {eta} left";
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        Self { bars: std::io::stderr().is_terminal().then(MultiProgress::new), style }
     }
-    let counts = serde_json::to_value(summary.ignored).unwrap_or_default();
-    let ignored =
-        nonzero(counts.as_object().into_iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_u64()?))));
-    if !ignored.is_empty() {
-        lines.push(format!("  ignored: {ignored}"));
-    }
-    let rejected = nonzero(summary.rejected.iter().map(|(reason, n)| (reason.as_str(), *n)));
-    if !rejected.is_empty() {
-        let kept = if summary.dry_run { "" } else { " (kept in table `rejects`)" };
-        lines.push(format!("  rejected{kept}: {rejected}"));
-    }
-    lines.extend(summary.mismatched.iter().map(|one| {
-        let hour = one.hour.to_string();
-        format!(
-            "  mismatched: in the hour {hour} the request ids of {} lines meet no event; decide what they are with\n    \
-             highwater edge-logs settle --provider {} --hour {} --as recovered|counted",
-            one.waiting, one.provider, &hour[..13.min(hour.len())]
-        )
-    }));
-    if let (Some(first), Some(last)) = (summary.first, summary.last) {
-        // of a moment's work a rate says nothing
-        let rate = (summary.seconds >= 1.0).then(|| format!(", {:.0} lines/s", summary.lines as f64 / summary.seconds));
-        lines.push(format!("  from {first} to {last}; {:.1} s{}", summary.seconds, rate.unwrap_or_default()));
-    }
-    lines.extend(summary.checks.as_ref().map(odd));
-    for (title, planned) in [("day", &summary.days), ("link", &summary.links)] {
-        for plan in planned.iter().flatten() {
-            lines.push(format!("  {title} {}: {} would be added, {} would wait", plan.of, plan.added, plan.waiting));
+
+    fn add(&self, name: &str) -> ProgressBar {
+        let bar = ProgressBar::no_length().with_style(self.style.clone()).with_prefix(name.to_owned());
+        match &self.bars {
+            Some(bars) => bars.add(bar),
+            None => ProgressBar::hidden(),
         }
     }
-    lines.extend(summary.note.iter().map(|note| format!("  note: {note}")));
-    lines.join("\n")
-}
 
-/// What is odd about the lines, in words.
-fn odd(checks: &Checks) -> String {
-    let said = [
-        (checks.lost, "reached the origin and have no event there (lost, and recovered from this log)"),
-        (checks.surprise, "were answered by the edge, yet the origin has their event (surprise)"),
-        (checks.reused_id, "have the id of another network's or agent's request (reused_id)"),
-    ];
-    let said = said.iter().filter(|(lines, _)| *lines > 0).map(|(lines, what)| format!("{lines} {what}"));
-    format!("  check: {}", said.collect::<Vec<_>>().join("; "))
-}
-
-fn nonzero<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> String {
-    counts.filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ")
-}
-
-fn total(summaries: &[Summary]) -> String {
-    let sum = |of: fn(&Summary) -> u64| summaries.iter().map(of).sum::<u64>();
-    let did = if summaries.iter().any(|summary| summary.dry_run) { "would be added" } else { "added" };
-    format!(
-        "{} files, {} records: {} {did}, {} already counted, {} waiting, {} ignored, {} rejected",
-        summaries.len(),
-        sum(|s| s.records),
-        sum(|s| s.added.total()),
-        sum(|s| s.already_counted),
-        sum(|s| s.waiting),
-        sum(|s| s.ignored.total()),
-        sum(Summary::rejected_total)
-    )
+    /// Writes lines above the bars.
+    fn above<T>(&self, write: impl FnOnce() -> T) -> T {
+        match &self.bars {
+            Some(bars) => bars.suspend(write),
+            None => write(),
+        }
+    }
 }

@@ -9,7 +9,7 @@ use processor::settle::{Settler, Standing};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{backfill, open, print};
+use super::{backfill, open, print, summary};
 use crate::cli::{EdgeLogs, SettleAs};
 use crate::config::Config;
 use crate::run::{enricher, reopen, settle_config};
@@ -146,7 +146,7 @@ fn told(outcome: &Outcome) -> String {
     )];
     if !outcome.again.is_empty() {
         lines.push("taken in again, as lines of theirs may have been counted by those rows:".to_owned());
-        lines.extend(outcome.again.iter().map(backfill::text));
+        lines.extend(outcome.again.iter().map(summary::text));
     }
     if !outcome.deliver_again.is_empty() {
         lines.push("deliver these again; until then lines of theirs may be missing:".to_owned());
@@ -162,7 +162,7 @@ fn text(import: &Stored) -> String {
     let location = import.location.as_ref().map(|location| format!(", from {location}")).unwrap_or_default();
     format!(
         "{}\n  {} at {}, workspace {}{source}{location}",
-        backfill::text(&import.summary),
+        summary::text(&import.summary),
         import.summary.state.as_str(),
         import.imported_at,
         import.workspace,

@@ -17,6 +17,7 @@ mod workspace;
 
 mod open;
 mod print;
+mod summary;
 
 pub(crate) use open::link_store;
 

@@ -69,7 +69,7 @@ impl<R: Read> Framed<R> {
     }
 
     /// See [`Unpack::finish`].
-    pub(super) fn finish(self) -> io::Result<([u8; 32], u64)> {
+    pub(super) fn finish(self) -> io::Result<u64> {
         self.source.finish()
     }
 

@@ -97,8 +97,6 @@ impl ReadError {
 /// What is known of a file when it has been read to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// SHA-256 of the raw bytes, all of them.
-    pub sha256: [u8; 32],
     /// Raw bytes.
     pub raw_bytes: u64,
     /// Unpacked bytes.
@@ -160,11 +158,11 @@ impl<R: Read> LineReader<R> {
         Ok(self.peeked.as_ref().map_or(&[], |block| &block.bytes))
     }
 
-    /// Reads the whole file without its lines, with all checks: its SHA-256 and its number of bytes.
+    /// Reads the whole file without its lines, with all checks. Returns its number of raw bytes.
     ///
     /// # Errors
     /// As [`LineReader::next_block`].
-    pub fn skim(mut self) -> Result<([u8; 32], u64), ReadError> {
+    pub fn skim(mut self) -> Result<u64, ReadError> {
         self.source.untouched();
         let mut buffer = vec![0; SKIMMED];
         while !self.ended {
@@ -192,8 +190,8 @@ impl<R: Read> LineReader<R> {
         let packing = self.source.packing();
         let truncated = if self.truncated { Some(TRUNCATED.to_owned()) } else { self.source.note().map(str::to_owned) };
         let (bytes, lines) = (self.source.unpacked(), self.next_line - 1);
-        let (sha256, raw_bytes) = self.source.finish()?;
-        Ok(Ending { sha256, raw_bytes, bytes, lines, packing, truncated })
+        let raw_bytes = self.source.finish()?;
+        Ok(Ending { raw_bytes, bytes, lines, packing, truncated })
     }
 
     fn read_block(&mut self) -> Result<Option<Block>, ReadError> {

@@ -1,17 +1,19 @@
 //! The enricher itself: what both ways have in common, and what each adds.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use ingest::edge::EdgeRequest;
-use schemas::click::{AgentInfo, Utm, Verdict};
+use schemas::click::{AgentInfo, ClickRow, Verdict};
 use schemas::link::DEFAULT_WORKSPACE;
 use schemas::visitor::{VisitorKey, visitor};
 use schemas::{Class, Click, ClickEvent, ClickId, LinkHistory, LinkId, Method, Revision, Source, UtcMicros};
 
 use super::cache::{AgentCache, KnownAgent};
-use super::intern::Texts;
+use super::intern::{Destination, Destinations, Texts};
+use super::short::{Network, Short, network};
 use super::{agent, locale, referrer, utm};
 use crate::classify::{Classifier, Request, RulesError};
 
@@ -19,7 +21,8 @@ use crate::classify::{Classifier, Request, RulesError};
 const MAX_AGENT_BYTES: usize = schemas::event::MAX_TEXT_BYTES;
 
 thread_local! {
-    static TEXTS: RefCell<Texts> = RefCell::new(Texts::new());
+    static TEXTS: RefCell<Texts> = RefCell::default();
+    static DESTINATIONS: RefCell<Destinations> = RefCell::default();
 }
 
 /// How an [`Enricher`] is set up.
@@ -45,7 +48,7 @@ pub struct EdgeLine<'a> {
     /// What the row will be, or become.
     pub source: Source,
     /// The import that brings it.
-    pub import_id: Option<&'a Arc<str>>,
+    pub import_id: Option<&'a str>,
     /// When the row is made.
     pub ingest_time: UtcMicros,
     /// The key of the request's day; `None` leaves the visitor out.
@@ -73,7 +76,7 @@ struct Seen<'a> {
     revision: Option<i32>,
     destination: &'a str,
     source: Source,
-    import_id: Option<&'a Arc<str>>,
+    import_id: Option<&'a str>,
     method: Option<Method>,
     status: u16,
     address: Option<IpAddr>,
@@ -84,6 +87,98 @@ struct Seen<'a> {
     query: &'a str,
     language: &'a str,
     country: &'a str,
+}
+
+/// What a request tells, worked out.
+struct Told<'a> {
+    seen: &'a Seen<'a>,
+    known: &'a KnownAgent,
+    verdict: Cow<'a, Verdict>,
+    destination: Option<&'a Destination>,
+    referrer: Option<Cow<'a, str>>,
+    country: Option<Short>,
+    language: Option<Short>,
+    /// Of the click's own query.
+    utm: Option<[Option<Cow<'a, str>>; 5]>,
+    client_net: Option<Network>,
+}
+
+impl Told<'_> {
+    /// As a row that is written down at once.
+    fn row(&self) -> ClickRow<'_> {
+        let Self { seen, known, .. } = self;
+        let mut utm = self.destination.map(|destination| destination.utm.as_texts()).unwrap_or_default();
+        for (text, own) in utm.iter_mut().zip(self.utm.iter().flatten()) {
+            *text = own.as_deref().or(*text);
+        }
+        ClickRow {
+            click_id: seen.click_id,
+            event_time: seen.event_time,
+            ingest_time: seen.ingest_time,
+            workspace: seen.workspace,
+            link_id: seen.link_id,
+            domain: seen.domain,
+            code: seen.code,
+            revision: seen.revision,
+            destination: self.destination.map(|destination| &*destination.text),
+            source: seen.source,
+            verdict: &self.verdict,
+            method: seen.method,
+            status: i32::from(seen.status),
+            country: self.country.as_deref(),
+            region: None,
+            city: None,
+            agent_info: &known.info,
+            import_id: seen.import_id,
+            referrer: self.referrer.as_deref(),
+            utm,
+            language: self.language.as_deref(),
+            user_agent: known.user_agent.as_deref(),
+            client_net: self.client_net.as_deref(),
+            visitor: seen.visitor,
+            weight: 1.0,
+        }
+    }
+
+    /// As a row that is kept for a while: with texts that many rows share.
+    fn click(&self, texts: &mut Texts) -> Click {
+        let (row, known) = (self.row(), self.known);
+        let mut share = |text: Option<&str>| text.map(|text| texts.share(text));
+        let mut utm = self.destination.map(|destination| destination.utm.clone()).unwrap_or_default();
+        let places = [&mut utm.source, &mut utm.medium, &mut utm.campaign, &mut utm.term, &mut utm.content];
+        for (place, own) in places.into_iter().zip(self.utm.iter().flatten()) {
+            if own.is_some() {
+                *place = share(own.as_deref());
+            }
+        }
+        Click {
+            click_id: row.click_id,
+            event_time: row.event_time,
+            ingest_time: row.ingest_time,
+            link_id: row.link_id,
+            revision: row.revision,
+            destination: self.destination.map(|destination| Arc::clone(&destination.text)),
+            source: row.source,
+            verdict: self.verdict.clone().into_owned(),
+            method: row.method,
+            status: row.status,
+            country: share(row.country),
+            region: share(row.region),
+            city: share(row.city),
+            agent_info: Arc::clone(&known.info),
+            import_id: share(row.import_id),
+            referrer: share(row.referrer),
+            utm,
+            language: share(row.language),
+            user_agent: known.user_agent.clone(),
+            client_net: share(row.client_net),
+            visitor: row.visitor,
+            weight: row.weight,
+            workspace: texts.share(row.workspace),
+            domain: texts.share(row.domain),
+            code: texts.share(row.code),
+        }
+    }
 }
 
 impl Enricher {
@@ -111,7 +206,7 @@ impl Enricher {
 
     /// The row of an event of the redirect's own.
     pub fn click(&self, event: &ClickEvent<'_>, ingest_time: UtcMicros) -> Click {
-        self.row(&Seen {
+        let seen = Seen {
             click_id: event.click_id,
             event_time: event.event_time,
             ingest_time,
@@ -133,21 +228,23 @@ impl Enricher {
             query: event.query,
             language: event.language,
             country: event.country,
-        })
+        };
+        self.told(&seen, |told| TEXTS.with_borrow_mut(|texts| told.click(texts)))
     }
 
-    /// The row of a line of an edge log. A link's own domain and code are put into the row, so that a log by another
-    /// name of the host, or by none, reports like the origin's events. `link` is `None` for a code that the link
-    /// store lacks; its revision is `None` when the link didn't exist at that time.
-    pub fn edge_click(
+    /// Gives the row of a line of an edge log to `then`. A link's own domain and code are put into the row, so that a log
+    /// by another name of the host, or by none, reports like the origin's events. `link` is `None` for a code that the
+    /// link store lacks; its revision is `None` when the link didn't exist at that time.
+    pub fn edge_row<R>(
         &self,
         request: &EdgeRequest<'_>,
         line: EdgeLine<'_>,
         link: Option<(&LinkHistory, Option<&Revision>)>,
-    ) -> Click {
+        then: impl FnOnce(&ClickRow<'_>) -> R,
+    ) -> R {
         let (history, revision) = (link.map(|(history, _)| history), link.and_then(|(_, revision)| revision));
         let who = line.visitor_key.zip(request.address);
-        self.row(&Seen {
+        let seen = Seen {
             click_id: line.click_id,
             event_time: request.time,
             ingest_time: line.ingest_time,
@@ -169,51 +266,35 @@ impl Enricher {
             query: request.query,
             language: request.language,
             country: request.country,
-        })
+        };
+        self.told(&seen, |told| then(&told.row()))
     }
 
-    fn row(&self, seen: &Seen<'_>) -> Click {
+    /// Works out what the parts of a request tell.
+    fn told<R>(&self, seen: &Seen<'_>, then: impl FnOnce(&Told<'_>) -> R) -> R {
         let known = self.known(seen.user_agent);
-        let referrer = referrer::host(seen.referrer).filter(|host| !self.is_own(host, seen.domain));
-        TEXTS.with_borrow_mut(|texts| {
-            let (destination, of_destination) = texts.destination(seen.destination);
-            Click {
-                click_id: seen.click_id,
-                event_time: seen.event_time,
-                ingest_time: seen.ingest_time,
-                workspace: texts.share(seen.workspace),
-                link_id: seen.link_id,
-                domain: texts.share(seen.domain),
-                code: texts.share(seen.code),
-                revision: seen.revision,
-                destination,
-                source: seen.source,
+        DESTINATIONS.with_borrow_mut(|destinations| {
+            then(&Told {
+                seen,
                 verdict: self.verdict(&known, seen),
-                method: seen.method,
-                status: i32::from(seen.status),
-                country: locale::country(seen.country).map(|country| texts.share(&country)),
-                region: None,
-                city: None,
-                agent_info: Arc::clone(&known.info),
-                import_id: seen.import_id.map(Arc::clone),
-                referrer: referrer.map(|host| texts.share(&host)),
-                utm: utm_of(seen.query, of_destination, texts),
-                language: locale::language(seen.language).map(|language| texts.share(&language)),
-                user_agent: known.user_agent.clone(),
-                client_net: seen.address.map(|address| texts.network(address)),
-                visitor: seen.visitor,
-                weight: 1.0,
-            }
+                known: &known,
+                destination: destinations.get(seen.destination),
+                referrer: referrer::host(seen.referrer).filter(|host| !self.is_own(host, seen.domain)),
+                country: locale::country(seen.country),
+                language: locale::language(seen.language),
+                utm: utm::of_query(seen.query),
+                client_net: seen.address.map(network),
+            })
         })
     }
 
-    fn verdict(&self, known: &KnownAgent, seen: &Seen<'_>) -> Verdict {
+    fn verdict<'k>(&self, known: &'k KnownAgent, seen: &Seen<'_>) -> Cow<'k, Verdict> {
         match (seen.method, seen.purpose.is_empty()) {
-            (Some(Method::Head), _) => known.head.clone(),
-            (_, true) => known.verdict.clone(),
+            (Some(Method::Head), _) => Cow::Borrowed(&known.head),
+            (_, true) => Cow::Borrowed(&known.verdict),
             (method, false) => {
                 let request = Request { method, user_agent: seen.user_agent, purpose: seen.purpose };
-                self.classifier.with_request(&known.verdict, &request)
+                Cow::Owned(self.classifier.with_request(&known.verdict, &request))
             }
         }
     }
@@ -263,17 +344,4 @@ impl Enricher {
 /// An agent as it is judged and kept: a log's dash stands for none.
 fn shown_agent(user_agent: &str) -> &str {
     if user_agent == "-" { "" } else { schemas::event::cut(user_agent, MAX_AGENT_BYTES) }
-}
-
-/// Each campaign parameter of the click, or else of the destination.
-fn utm_of(query: &str, of_destination: Utm, texts: &mut Texts) -> Utm {
-    let Some(of_click) = utm::of_query(query) else { return of_destination };
-    let [source, medium, campaign, term, content] = of_click.map(|value| value.map(|value| texts.share(&value)));
-    Utm {
-        source: source.or(of_destination.source),
-        medium: medium.or(of_destination.medium),
-        campaign: campaign.or(of_destination.campaign),
-        term: term.or(of_destination.term),
-        content: content.or(of_destination.content),
-    }
 }

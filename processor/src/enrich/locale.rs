@@ -1,9 +1,6 @@
 //! Language and country of a client, as far as the request says.
 
-use std::ops::Deref;
-
-/// The longest language that is kept: `lll-Ssss-rrr`.
-const MAX_LANGUAGE_BYTES: usize = 12;
+use super::short::Short;
 
 /// ISO 3166-1 alpha-2, and Kosovo's XK, which edges and geography databases use.
 const COUNTRIES: &str = "ADAEAFAGAIALAMAOAQARASATAUAWAXAZBABBBDBEBFBGBHBIBJBLBMBNBOBQBRBSBTBVBWBYBZCACCCDCFCGCHCICKCLCM\
@@ -11,33 +8,6 @@ CNCOCRCUCVCWCXCYCZDEDJDKDMDODZECEEEGEHERESETFIFJFKFMFOFRGAGBGDGEGFGGGHGIGLGMGNGP
 IQIRISITJEJMJOJPKEKGKHKIKMKNKPKRKWKYKZLALBLCLILKLRLSLTLULVLYMAMCMDMEMFMGMHMKMLMMMNMOMPMQMRMSMTMUMVMWMXMYMZNANCNENFNGNI\
 NLNONPNRNUNZOMPAPEPFPGPHPKPLPMPNPRPSPTPWPYQARERORSRURWSASBSCSDSESGSHSISJSKSLSMSNSOSRSSSTSVSXSYSZTCTDTFTGTHTJTKTLTMTNTO\
 TRTTTVTWTZUAUGUMUSUYUZVAVCVEVGVIVNVUWFWSXKYEYTZAZMZW";
-
-/// A short text that lives where it is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Short {
-    bytes: [u8; MAX_LANGUAGE_BYTES],
-    length: usize,
-}
-
-impl Short {
-    const EMPTY: Self = Self { bytes: [0; MAX_LANGUAGE_BYTES], length: 0 };
-
-    fn push(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.get_mut(self.length) {
-            *place = byte;
-            self.length += 1;
-        }
-    }
-}
-
-impl Deref for Short {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        // only ASCII is pushed
-        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
-    }
-}
 
 /// A country's code in upper case; `None` for what is none, such as an edge's `XX` (unknown) and `T1` (Tor).
 pub(super) fn country(text: &str) -> Option<Short> {
@@ -138,7 +108,7 @@ mod tests {
         #[test]
         fn any_header_gives_a_tag_or_none(accept in "\\PC{0,40}") {
             if let Some(tag) = language(&accept) {
-                proptest::prop_assert!(tag.is_ascii() && (2..=MAX_LANGUAGE_BYTES).contains(&tag.len()));
+                proptest::prop_assert!(tag.is_ascii() && (2..="lll-Ssss-rrr".len()).contains(&tag.len()));
             }
         }
     }

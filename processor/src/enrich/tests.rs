@@ -6,7 +6,8 @@ use ingest::edge::{EdgeClass, EdgeRequest};
 use schemas::link::DEFAULT_WORKSPACE;
 use schemas::visitor::{VisitorKey, visitor};
 use schemas::{
-    Analytics, Class, ClickEvent, ClickId, Device, LinkHistory, LinkId, LinkStatus, Method, Revision, Source, UtcMicros,
+    Analytics, Class, Click, ClickBuilder, ClickEvent, ClickId, ClickRows, Device, LinkHistory, LinkId, LinkStatus,
+    Method, Revision, Source, UtcMicros,
 };
 
 use super::{EdgeLine, EnrichConfig, Enricher};
@@ -17,6 +18,18 @@ const CHROME: &str =
 fn enricher() -> Enricher {
     let config = EnrichConfig { own_domains: vec!["Go.Example.com:8080".into()], ..EnrichConfig::default() };
     Enricher::new(&config).unwrap()
+}
+
+/// The row of a line, as it is read back.
+fn edge_click(
+    enricher: &Enricher,
+    request: &EdgeRequest<'_>,
+    line: EdgeLine<'_>,
+    link: Option<(&LinkHistory, Option<&Revision>)>,
+) -> Click {
+    let mut rows = ClickBuilder::new();
+    enricher.edge_row(request, line, link, |row| rows.push_row(row));
+    ClickRows::of(&rows.finish().unwrap()).unwrap().row(0).unwrap()
 }
 
 fn event() -> ClickEvent<'static> {
@@ -118,7 +131,7 @@ fn a_log_line_of_the_same_request_becomes_the_same_row() {
     let event = event();
     let history = history(event.link_id);
     let mut of_event = enricher.click(&event, UtcMicros(2_000_000));
-    let of_line = enricher.edge_click(&request(), line(), Some((&history, history.revisions.first())));
+    let of_line = edge_click(&enricher, &request(), line(), Some((&history, history.revisions.first())));
     assert_eq!(of_line.source, Source::Edge);
     of_event.source = Source::Edge;
     of_event.visitor = None;
@@ -128,17 +141,16 @@ fn a_log_line_of_the_same_request_becomes_the_same_row() {
 #[test]
 fn the_visitor_of_a_line_is_the_visitor_of_its_event() {
     let key = VisitorKey([9; 16]);
-    let click = enricher().edge_click(&request(), EdgeLine { visitor_key: Some(&key), ..line() }, None);
+    let click = edge_click(&enricher(), &request(), EdgeLine { visitor_key: Some(&key), ..line() }, None);
     assert_eq!(click.visitor, Some(visitor(&key, "203.0.113.77".parse().unwrap(), CHROME)));
     let hidden = EdgeRequest { address: None, ..request() };
-    let click = enricher().edge_click(&hidden, EdgeLine { visitor_key: Some(&key), ..line() }, None);
+    let click = edge_click(&enricher(), &hidden, EdgeLine { visitor_key: Some(&key), ..line() }, None);
     assert_eq!((click.visitor, click.client_net), (None, None));
 }
 
 #[test]
 fn a_code_that_no_link_has_is_kept_as_the_log_names_it() {
-    let import: Arc<str> = "i1".into();
-    let click = enricher().edge_click(&request(), EdgeLine { import_id: Some(&import), ..line() }, None);
+    let click = edge_click(&enricher(), &request(), EdgeLine { import_id: Some("i1"), ..line() }, None);
     assert_eq!((&*click.workspace, &*click.domain, &*click.code), (DEFAULT_WORKSPACE, "www.s.example.com", "abc"));
     assert_eq!((click.link_id, click.revision, click.destination), (None, None, None));
     assert_eq!(click.import_id.as_deref(), Some("i1"));
@@ -147,7 +159,7 @@ fn a_code_that_no_link_has_is_kept_as_the_log_names_it() {
 #[test]
 fn a_link_that_did_not_exist_yet_has_no_destination_but_its_workspace() {
     let history = history(LinkId::new());
-    let click = enricher().edge_click(&request(), line(), Some((&history, None)));
+    let click = edge_click(&enricher(), &request(), line(), Some((&history, None)));
     assert_eq!((&*click.workspace, click.link_id), ("acme", Some(history.link_id)));
     assert_eq!((click.revision, click.destination), (None, None));
 }
@@ -161,7 +173,7 @@ fn method_and_headers_change_the_class_and_not_the_agent() {
     assert_eq!(ahead.verdict.class, Class::Prefetch);
     let after = enricher.click(&event(), UtcMicros(0));
     assert_eq!(after.verdict.class, Class::Human, "what one request said is not kept for the next");
-    let unknown = enricher.edge_click(&EdgeRequest { method: None, ..request() }, line(), None);
+    let unknown = edge_click(&enricher, &EdgeRequest { method: None, ..request() }, line(), None);
     assert_eq!((unknown.verdict.class, unknown.method), (Class::Human, None));
 }
 

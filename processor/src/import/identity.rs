@@ -21,7 +21,7 @@ use super::run::ID_DIGITS;
 
 /// An input whose content is known.
 #[derive(Debug)]
-pub(crate) struct Hashed {
+pub struct Hashed {
     file: Arc<File>,
     /// Bytes of it.
     pub(crate) bytes: u64,
@@ -93,6 +93,7 @@ pub(crate) fn hash(body: Body, spool_dir: &Path) -> io::Result<Hashed> {
         }
         Body::File(pipe) => spool(pipe, spool_dir),
         Body::Stream(stream) => spool(stream, spool_dir),
+        Body::Hashed(hashed) => Ok(hashed),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The importer: what imports share, and the thread that each has for itself.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -9,8 +10,9 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::error::{Failure, ImportError};
+use super::identity;
 use super::land::SideTables;
-use super::options::{ImportConfig, ImportOptions, Input};
+use super::options::{Body, ImportConfig, ImportOptions, Input};
 use super::run::Run;
 use super::summary::Summary;
 use crate::enrich::Enricher;
@@ -107,6 +109,20 @@ impl Importer {
         let corrected = tables.settler.correct_now().await;
         self.shared.give_back(tables);
         corrected
+    }
+
+    /// Reads a file for its hash before its import: to be done while another is taken in.
+    ///
+    /// # Errors
+    /// When it can't be read or spooled.
+    pub async fn read_ahead(&self, input: Input) -> Result<Input, ImportError> {
+        let Input { name, body, location, sha256 } = input;
+        let shared = Arc::clone(&self.shared);
+        let read = tokio::task::spawn_blocking(move || identity::hash(body, &shared.config.spool_dir));
+        match read.await.unwrap_or_else(|e| Err(io::Error::other(e))) {
+            Ok(hashed) => Ok(Input { name, body: Body::Hashed(hashed), location, sha256 }),
+            Err(source) => Err(ImportError::Spool { name, source }),
+        }
     }
 
     /// Takes a file in, settles what can be settled, and says what became of its lines. `progress` is called after

@@ -125,7 +125,7 @@ pub(super) struct Links {
     directory: Arc<dyn LinkDirectory>,
     scope: Scope,
     /// By host and code with a zero byte in between.
-    slots: HashMap<String, Slot>,
+    slots: HashMap<String, Slot, ahash::RandomState>,
     /// By slot; `None`: its lines don't count.
     kept: Vec<Option<Known>>,
     missing: Vec<Missing>,
@@ -134,7 +134,7 @@ pub(super) struct Links {
 
 impl Links {
     pub(super) fn new(directory: Arc<dyn LinkDirectory>, scope: Scope) -> Self {
-        let (slots, kept, missing) = (HashMap::new(), Vec::new(), Vec::new());
+        let (slots, kept, missing) = (HashMap::default(), Vec::new(), Vec::new());
         Self { directory, scope, slots, kept, missing, scratch: String::new() }
     }
 

@@ -56,6 +56,7 @@ mod worker;
 
 pub use checks::{Checks, Noted};
 pub use error::ImportError;
+pub use identity::Hashed;
 pub use identity::import_id;
 pub use importer::{Importer, Progress};
 pub use options::{Body, ImportConfig, ImportOptions, Input, NotAChoice, UnknownCodes};

@@ -11,6 +11,7 @@ use ingest::edge::{Format, IdMode, ReadLimits, Settings};
 use ingest::events::Naming;
 use serde::{Deserialize, Serialize};
 
+use super::identity::Hashed;
 use crate::settle::{Edge, Waits};
 
 /// A word that is none of the choices.
@@ -168,6 +169,8 @@ pub enum Body {
     File(File),
     /// A stream, which can't: it is spooled to disk first.
     Stream(Box<dyn Read + Send>),
+    /// What [`Importer::read_ahead`](super::Importer::read_ahead) has read.
+    Hashed(Hashed),
 }
 
 impl fmt::Debug for Body {
@@ -175,6 +178,7 @@ impl fmt::Debug for Body {
         f.write_str(match self {
             Self::File(_) => "File",
             Self::Stream(_) => "Stream",
+            Self::Hashed(_) => "Hashed",
         })
     }
 }

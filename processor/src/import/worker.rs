@@ -194,7 +194,8 @@ impl Worker {
                 visitor_key: day_key.1,
             };
             let of_domain = EdgeRequest { host, ..*request };
-            self.rows.push(&self.enricher.edge_click(&of_domain, line, link.at(request.time)));
+            let (enricher, rows) = (&self.enricher, &mut self.rows);
+            enricher.edge_row(&of_domain, line, link.at(request.time), |row| rows.push_row(row));
             arrivals.push(Arrival { id: click_id, time: request.time, kind });
         }
         (arrivals, prints, no_clicks)

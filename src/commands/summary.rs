@@ -1,0 +1,86 @@
+//! What became of logs, in words.
+
+use processor::import::{Checks, Summary};
+
+/// A summary for people: what came, and what became of the rest.
+pub(crate) fn text(summary: &Summary) -> String {
+    let mut lines = Vec::new();
+    let did = if summary.dry_run { "would add" } else { "added" };
+    let format = if summary.format.is_empty() { "empty" } else { &summary.format };
+    lines.push(format!("{} ({format}, id {})", summary.name, summary.id));
+    let added = &summary.added;
+    let came = match added.origin {
+        None => format!("{} answered by the edge and {} recovered", added.edge, added.recovered),
+        Some(_) => format!("{} events", added.total()),
+    };
+    let waiting = if added.origin.is_none() { "waiting for their event" } else { "waiting to be settled" };
+    lines.push(format!(
+        "  {} records: {did} {came}, {} already counted, {} {waiting}",
+        summary.records, summary.already_counted, summary.waiting
+    ));
+    if summary.waiting > 0 && !summary.dry_run {
+        lines.push("  (what waits is settled by `up` or `process`, or by `highwater compact`, when its event can't come any more)".to_owned());
+    }
+    let counts = serde_json::to_value(summary.ignored).unwrap_or_default();
+    let ignored =
+        nonzero(counts.as_object().into_iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_u64()?))));
+    if !ignored.is_empty() {
+        lines.push(format!("  ignored: {ignored}"));
+    }
+    let rejected = nonzero(summary.rejected.iter().map(|(reason, n)| (reason.as_str(), *n)));
+    if !rejected.is_empty() {
+        let kept = if summary.dry_run { "" } else { " (kept in table `rejects`)" };
+        lines.push(format!("  rejected{kept}: {rejected}"));
+    }
+    lines.extend(summary.mismatched.iter().map(|one| {
+        let hour = one.hour.to_string();
+        format!(
+            "  mismatched: in the hour {hour} the request ids of {} lines meet no event; decide what they are with\n    \
+             highwater edge-logs settle --provider {} --hour {} --as recovered|counted",
+            one.waiting, one.provider, &hour[..13.min(hour.len())]
+        )
+    }));
+    if let (Some(first), Some(last)) = (summary.first, summary.last) {
+        // of a moment's work a rate says nothing
+        let rate = (summary.seconds >= 1.0).then(|| format!(", {:.0} lines/s", summary.lines as f64 / summary.seconds));
+        lines.push(format!("  from {first} to {last}; {:.1} s{}", summary.seconds, rate.unwrap_or_default()));
+    }
+    lines.extend(summary.checks.as_ref().map(odd));
+    for (title, planned) in [("day", &summary.days), ("link", &summary.links)] {
+        for plan in planned.iter().flatten() {
+            lines.push(format!("  {title} {}: {} would be added, {} would wait", plan.of, plan.added, plan.waiting));
+        }
+    }
+    lines.extend(summary.note.iter().map(|note| format!("  note: {note}")));
+    lines.join("\n")
+}
+
+/// What is odd about the lines, in words.
+fn odd(checks: &Checks) -> String {
+    let said = [
+        (checks.lost, "reached the origin and have no event there (lost, and recovered from this log)"),
+        (checks.surprise, "were answered by the edge, yet the origin has their event (surprise)"),
+        (checks.reused_id, "have the id of another network's or agent's request (reused_id)"),
+    ];
+    let said = said.iter().filter(|(lines, _)| *lines > 0).map(|(lines, what)| format!("{lines} {what}"));
+    format!("  check: {}", said.collect::<Vec<_>>().join("; "))
+}
+
+fn nonzero<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> String {
+    counts.filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn total(summaries: &[Summary]) -> String {
+    let sum = |of: fn(&Summary) -> u64| summaries.iter().map(of).sum::<u64>();
+    let did = if summaries.iter().any(|summary| summary.dry_run) { "would be added" } else { "added" };
+    format!(
+        "{} files, {} records: {} {did}, {} already counted, {} waiting, {} ignored, {} rejected",
+        summaries.len(),
+        sum(|s| s.records),
+        sum(|s| s.added.total()),
+        sum(|s| s.already_counted),
+        sum(|s| s.waiting),
+        sum(|s| s.ignored.total()),
+        sum(Summary::rejected_total)
+    )
+}
