@@ -229,7 +229,7 @@ pub(crate) struct Backfill {
     /// Name of the continuous source that these logs belong to
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
-    /// What becomes of codes that the link store lacks
+    /// What becomes of lines whose code no link has: clicks of workspace `default` (keep), or nothing (ignore)
     #[arg(long, value_enum, default_value = "keep")]
     pub(crate) unknown_codes: UnknownCodes,
     /// Write nothing; say what would come
@@ -255,7 +255,7 @@ pub(crate) struct Import {
     /// The edge that they came through, or a name for the product [default: as configured for the edge]
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
-    /// What becomes of codes that the link store lacks
+    /// What becomes of lines whose code no link has: clicks of workspace `default` (keep), or nothing (ignore)
     #[arg(long, value_enum, default_value = "keep")]
     pub(crate) unknown_codes: UnknownCodes,
     /// Write nothing; say what would come
@@ -448,7 +448,7 @@ pub(crate) struct Classify {
 /// `config …`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Validate; prints nothing but errors
+    /// Validate; ends with 1 and names what is wrong
     Check,
     /// Show the effective values and where each came from
     Show(Json),

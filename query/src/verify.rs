@@ -1,12 +1,14 @@
 //! Recounting the lake: is every click there once, and does every row say what it must?
 //!
 //! Ids are compared in passes, each over those whose last bits fall into its share, so that memory stays bounded however
-//! many rows there are: a pass holds at most [`IDS_AT_A_TIME`] ids, and reads only the ids' column.
+//! many rows there are: a pass holds at most [`IDS_AT_A_TIME`] ids, and reads only ids and times.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::AsArray;
+use arrow::datatypes::TimestampMicrosecondType;
 use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::logical_expr::{Expr, cast, col, lit};
 use datafusion::prelude::DataFrame;
@@ -20,7 +22,7 @@ use crate::error::QueryError;
 use crate::failure::classify;
 use crate::reports::{integers, texts};
 
-/// Ids in memory at a time: about 32 MiB.
+/// Ids in memory at a time: about 64 MiB.
 const IDS_AT_A_TIME: u64 = 1 << 20;
 /// Ids named in a report.
 const EXAMPLES: usize = 20;
@@ -36,16 +38,19 @@ pub struct VerifyReport {
     pub rows: u64,
     /// Rows by class; they add up to `rows` unless a row's class is none.
     pub by_class: BTreeMap<String, u64>,
-    /// Rows whose id another row has already.
+    /// Rows whose id another row of about the same time has already: one request counted twice.
     pub duplicates: u64,
+    /// Rows whose id another row has that is farther away than two records of one request can be: an id used again, and
+    /// another request.
+    pub reused_ids: u64,
     /// Some of those ids.
     pub duplicate_ids: Vec<String>,
     /// Rows that break a rule, by rule; only rules that are broken.
     pub broken: BTreeMap<String, u64>,
 }
 
-/// Recounts table `clicks`.
-pub(crate) async fn verify(engine: Arc<Engine>) -> Result<VerifyReport, QueryError> {
+/// Recounts table `clicks`. Two rows of one id that are at most `max_skew` apart are one request.
+pub(crate) async fn verify(engine: Arc<Engine>, max_skew: Duration) -> Result<VerifyReport, QueryError> {
     let snapshot = engine.tables.snapshot(Table::Clicks, None).await?;
     let operator = Principal { workspace: None, scope: Scope::Admin };
     let session = engine.session();
@@ -53,7 +58,7 @@ pub(crate) async fn verify(engine: Arc<Engine>) -> Result<VerifyReport, QueryErr
     let by_class = by_class(&clicks).await?;
     let rows = by_class.values().sum();
     let broken = broken(&clicks).await?;
-    let (duplicates, duplicate_ids) = duplicates(&clicks, rows).await?;
+    let Ids { duplicates, reused: reused_ids, examples: duplicate_ids } = ids(&clicks, rows, max_skew).await?;
     let mut wrong = broken;
     if let Some(logged) = snapshot.rows()
         && logged != rows
@@ -61,7 +66,16 @@ pub(crate) async fn verify(engine: Arc<Engine>) -> Result<VerifyReport, QueryErr
         wrong.insert("rows_differ_from_log".to_owned(), logged.abs_diff(rows));
     }
     let ok = duplicates == 0 && wrong.is_empty();
-    Ok(VerifyReport { ok, version: snapshot.version, rows, by_class, duplicates, duplicate_ids, broken: wrong })
+    Ok(VerifyReport {
+        ok,
+        version: snapshot.version,
+        rows,
+        by_class,
+        duplicates,
+        reused_ids,
+        duplicate_ids,
+        broken: wrong,
+    })
 }
 
 async fn by_class(clicks: &DataFrame) -> Result<BTreeMap<String, u64>, QueryError> {
@@ -108,28 +122,62 @@ async fn broken(clicks: &DataFrame) -> Result<BTreeMap<String, u64>, QueryError>
     Ok(broken)
 }
 
-async fn duplicates(clicks: &DataFrame, rows: u64) -> Result<(u64, Vec<String>), QueryError> {
+/// What was found of ids that come more than once.
+#[derive(Debug, Default)]
+struct Ids {
+    duplicates: u64,
+    reused: u64,
+    /// Some of the duplicates.
+    examples: Vec<String>,
+}
+
+async fn ids(clicks: &DataFrame, rows: u64, max_skew: Duration) -> Result<Ids, QueryError> {
     let passes = u128::from(rows.div_ceil(IDS_AT_A_TIME).max(1));
-    let (mut duplicates, mut examples) = (0, Vec::new());
+    let apart = i64::try_from(max_skew.as_micros()).unwrap_or(i64::MAX);
+    let mut found = Ids::default();
     for pass in 0..passes {
-        let ids = clicks.clone().select_columns(&["click_id"]).map_err(|error| classify(&error))?;
+        let ids = clicks.clone().select_columns(&["click_id", "event_time"]).map_err(|error| classify(&error))?;
         let mut stream = ids.execute_stream().await.map_err(|error| classify(&error))?;
-        let mut seen = HashSet::new();
+        let mut seen: HashMap<u128, Times> = HashMap::new();
         while let Some(batch) = stream.next().await {
             let batch = batch.map_err(|error| classify(&error))?;
-            for bytes in batch.column(0).as_binary::<i32>().iter().flatten() {
+            let times = batch.column(1).as_primitive::<TimestampMicrosecondType>();
+            for (bytes, time) in batch.column(0).as_binary::<i32>().iter().flatten().zip(times.values()) {
                 let id = <[u8; 16]>::try_from(bytes)
                     .map_err(|_| QueryError::lake("recounting", format!("an id of {} bytes", bytes.len())))?;
                 let id = ClickId(id);
                 // the last bits are random in ids of every kind
-                if id.as_u128() % passes == pass && !seen.insert(id.as_u128()) {
-                    duplicates += 1;
-                    if examples.len() < EXAMPLES {
-                        examples.push(id.to_string());
-                    }
+                if id.as_u128() % passes != pass {
+                    continue;
                 }
+                let Some(others) = seen.get_mut(&id.as_u128()) else {
+                    seen.insert(id.as_u128(), Times { first: *time, more: Vec::new() });
+                    continue;
+                };
+                if others.all().any(|other| other.abs_diff(*time) <= apart.unsigned_abs()) {
+                    found.duplicates += 1;
+                    if found.examples.len() < EXAMPLES {
+                        found.examples.push(id.to_string());
+                    }
+                } else {
+                    found.reused += 1;
+                }
+                others.more.push(*time);
             }
         }
     }
-    Ok((duplicates, examples))
+    Ok(found)
+}
+
+/// When the rows of an id are.
+#[derive(Debug)]
+struct Times {
+    first: i64,
+    more: Vec<i64>,
+}
+
+impl Times {
+    fn all(&self) -> impl Iterator<Item = i64> {
+        std::iter::once(self.first).chain(self.more.iter().copied())
+    }
 }

@@ -18,6 +18,13 @@ pub(crate) fn text(summary: &Summary) -> String {
         "  {} records: {did} {came}, {} already counted, {} {waiting}",
         summary.records, summary.already_counted, summary.waiting
     ));
+    if summary.noted.unlinked > 0 {
+        lines.push(format!(
+            "  {} of them are of codes that no link has: clicks of workspace `default`, unless `--unknown-codes ignore` leaves \
+             them out",
+            summary.noted.unlinked
+        ));
+    }
     if summary.waiting > 0 && !summary.dry_run {
         lines.push("  (what waits is settled by `up` or `process`, or by `highwater compact`, when its event can't come any more)".to_owned());
     }

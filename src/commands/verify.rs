@@ -57,7 +57,7 @@ pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode
         journals = self::journals(&store, &lake, &config.journal_dir()).await?;
     }
     let complete_through = store.complete_through(UtcMicros::now()).await?;
-    let clicks = open::query_service(config).await?.verify().await?;
+    let clicks = open::query_service(config).await?.verify(config.edge.max_skew.0).await?;
     let ok = clicks.ok && journals.iter().all(|journal| journal.ok);
     let verified = Verified { ok, complete_through, clicks, journals };
     if flags.json {
@@ -96,6 +96,9 @@ fn text(verified: &Verified) -> String {
         format!("clicks: {} rows ({})", clicks.rows, classes.join(", ")),
         format!("duplicate ids: {}", clicks.duplicates),
     ];
+    if clicks.reused_ids > 0 {
+        lines.push(format!("ids used again for another request, more than edge.max_skew apart: {}", clicks.reused_ids));
+    }
     lines.extend(clicks.duplicate_ids.iter().map(|id| format!("  {id}")));
     lines.extend(clicks.broken.iter().map(|(rule, n)| format!("rule broken: {rule}, {n} rows")));
     for journal in &verified.journals {

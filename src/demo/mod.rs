@@ -12,12 +12,25 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Method};
 use tokio_util::sync::CancellationToken;
 
+use crate::config::Config;
+
 pub(crate) use visitors::LINKS;
 
 /// The demo wakes up so often to send what is due.
 const TICK: Duration = Duration::from_millis(100);
 /// A visit that takes longer is given up.
 const DEADLINE: Duration = Duration::from_secs(2);
+
+/// The header in which visitors' countries come, where no edge brings one.
+const COUNTRY_HEADER: &str = "x-demo-country";
+
+/// The configuration, with the header that tells visitors' countries if none is configured.
+pub(crate) fn configured(mut config: Config) -> Config {
+    if config.edge.provider == "none" && config.edge.country_header.is_empty() {
+        COUNTRY_HEADER.clone_into(&mut config.edge.country_header);
+    }
+    config
+}
 
 /// Plays visitors of `domain` against the listener at `to` until `stop`.
 ///
@@ -56,6 +69,7 @@ async fn send(client: &Client, to: SocketAddr, domain: &str, visit: visitors::Vi
     let mut request = client
         .request(method, format!("http://{to}/{}{query}", visit.code))
         .header("host", domain)
+        .header(COUNTRY_HEADER, visit.country())
         .header("x-forwarded-for", visit.address)
         .header("user-agent", visit.user_agent);
     if !visit.referrer.is_empty() {

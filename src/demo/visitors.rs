@@ -58,6 +58,13 @@ pub(crate) struct Visit {
     pub(crate) language: &'static str,
 }
 
+impl Visit {
+    /// The client's country: its first language's, as far as it has one.
+    pub(crate) fn country(&self) -> &'static str {
+        self.language.get(3..5).unwrap_or("US")
+    }
+}
+
 const LANGUAGES: &[&str] =
     &["en-US,en;q=0.9", "de-DE,de;q=0.9,en;q=0.6", "nl-NL,nl;q=0.8", "fr-FR,fr;q=0.9", "ja-JP", "pt-BR"];
 const REFERRERS: &[&str] = &[
@@ -160,6 +167,9 @@ mod tests {
         }
         let previews = visits.iter().filter(|v| PREVIEWS.contains(&v.user_agent.as_str())).count();
         assert!((80..300).contains(&previews), "{previews}");
+        for country in ["US", "DE", "JP"] {
+            assert!(visits.iter().any(|v| v.country() == country), "{country}");
+        }
         assert!(visits.iter().any(|v| v.head) && visits.iter().any(|v| !v.query.is_empty()));
     }
 

@@ -97,6 +97,7 @@ pub(crate) fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Result<()
         .enable_all()
         .build()
         .context("starting the runtime")?;
+    let config = if demo { crate::demo::configured(config) } else { config };
     let result = runtime.block_on(node::run(config, roles, demo));
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
     result

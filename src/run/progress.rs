@@ -18,15 +18,15 @@ const EVERY: Duration = Duration::from_secs(2);
 const DESTROY_EVERY: Duration = Duration::from_secs(3_600);
 
 /// min(complete_through; over each continuous source: its progress − the settle window). Without a CDN in front it is
-/// `complete_through`; with one, but no source yet, or one of which nothing has come, nothing can be said.
+/// `complete_through`; with one, but no source yet, or one of which nothing has come, nothing can be said. A tenant's
+/// source doesn't count: no tenant may hold everybody's numbers back.
 fn final_through(complete: UtcMicros, has_edge: bool, sources: &[EdgeSource], settle: Duration) -> Option<UtcMicros> {
     if !has_edge {
         return Some(complete);
     }
-    if sources.iter().any(|source| source.through.is_none()) {
-        return None;
-    }
-    let slowest = sources.iter().filter_map(|source| source.through).min()?;
+    let mut operators = sources.iter().filter(|source| source.tenant.is_none()).map(|source| source.through);
+    // `None` is less than any instant
+    let slowest = operators.by_ref().min()??;
     Some(complete.min(slowest.minus(settle)))
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn is_silent(source: &EdgeSource, now: UtcMicros, settle: Duration) -
 
 /// The silent source that holds `final_through` back the most, if any does.
 pub(crate) fn slowest_silent(sources: &[EdgeSource], now: UtcMicros, settle: Duration) -> Option<&EdgeSource> {
-    let silent = sources.iter().filter(|source| is_silent(source, now, settle));
+    let silent = sources.iter().filter(|source| source.tenant.is_none() && is_silent(source, now, settle));
     silent.min_by_key(|source| source.through)
 }
 
@@ -50,7 +50,7 @@ struct FromLake {
 
 impl FromLake {
     /// What logs taken in since the last look say: the newest line of each source.
-    async fn news(&mut self, lake: &Lake) -> Result<BTreeMap<String, UtcMicros>, LakeError> {
+    async fn news(&mut self, lake: &Lake) -> Result<News, LakeError> {
         let table = match &mut self.table {
             Some(table) => {
                 table.refresh().await?;
@@ -58,7 +58,7 @@ impl FromLake {
             }
             None => self.table.insert(lake.table(Table::EdgeFiles).await?),
         };
-        let mut news = BTreeMap::new();
+        let mut news = News::new();
         for file in table.files().iter().filter(|file| !self.read.contains(&file.path)) {
             for batch in table.read(file, &["source_name", "workspace", "last"]).await? {
                 newest_lines(&batch, &mut news);
@@ -69,7 +69,10 @@ impl FromLake {
     }
 }
 
-fn newest_lines(batch: &RecordBatch, news: &mut BTreeMap<String, UtcMicros>) {
+/// The newest line of each source, by its tenant (none: an operator's) and name.
+type News = BTreeMap<(Option<String>, String), UtcMicros>;
+
+fn newest_lines(batch: &RecordBatch, news: &mut News) {
     let column = |name: &str| batch.column_by_name(name);
     let (Some(names), Some(workspaces), Some(last)) = (column("source_name"), column("workspace"), column("last"))
     else {
@@ -79,12 +82,12 @@ fn newest_lines(batch: &RecordBatch, news: &mut BTreeMap<String, UtcMicros>) {
     let last = last.as_primitive::<TimestampMicrosecondType>();
     for row in (0..batch.num_rows()).filter(|row| names.is_valid(*row) && last.is_valid(*row)) {
         let through = UtcMicros(last.value(row));
-        let name = match workspaces.value(row) {
-            DEFAULT_WORKSPACE => names.value(row).to_owned(),
+        let source = match workspaces.value(row) {
+            DEFAULT_WORKSPACE => (None, names.value(row).to_owned()),
             // a tenant's source is another than any of that name elsewhere
-            tenant => format!("{tenant}/{}", names.value(row)),
+            tenant => (Some(tenant.to_owned()), format!("{tenant}/{}", names.value(row))),
         };
-        let known = news.entry(name).or_insert(through);
+        let known = news.entry(source).or_insert(through);
         *known = (*known).max(through);
     }
 }
@@ -134,9 +137,9 @@ async fn publish_once(
     use ingest::ports::Registry as _;
     let now = UtcMicros::now();
     let complete = store.complete_through(now).await?;
-    for (name, through) in from_lake.news(lake).await? {
+    for ((tenant, name), through) in from_lake.news(lake).await? {
         // a line from later than now says nothing of what is still to come
-        store.hear_source(&name, through.min(now)).await?;
+        store.hear_source(&name, tenant.as_deref(), through.min(now)).await?;
     }
     let sources = store.edge_sources().await?;
     if let Some(at) = final_through(complete, has_edge, &sources, settle) {
@@ -159,7 +162,7 @@ mod tests {
 
     fn source(name: &str, through: Option<i64>) -> EdgeSource {
         let through = through.map(|seconds| UtcMicros(seconds * 1_000_000));
-        EdgeSource { name: name.to_owned(), watched: false, through }
+        EdgeSource { name: name.to_owned(), tenant: None, watched: false, through }
     }
 
     #[test]
@@ -172,6 +175,10 @@ mod tests {
         assert_eq!(of(&[source("a", Some(90)), source("b", Some(50))]), Some(at(40)));
         assert_eq!(of(&[source("a", Some(500))]), Some(at(100)));
         assert_eq!(of(&[source("a", Some(90)), source("b", None)]), None, "a watched prefix of which nothing has come");
+        let tenants = |through| EdgeSource { tenant: Some("t".into()), ..source("t/a", through) };
+        assert_eq!(of(&[source("a", Some(90)), tenants(Some(1)), tenants(None)]), Some(at(80)), "nobody else's");
+        assert_eq!(of(&[tenants(Some(90))]), None);
+        assert_eq!(slowest_silent(&[tenants(Some(1))], at(100), settle), None);
     }
 
     #[test]

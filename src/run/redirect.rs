@@ -35,6 +35,15 @@ impl Redirect {
         };
         let node = NodeJournals::open(config, store, workers).await?;
         let listener = Listener::bind(listener, store.clone(), node.workers.clone(), metrics)?;
+        let unserved = store.unserved_domains().await?;
+        if !unserved.is_empty() {
+            let (domains, served) = (unserved.join(", "), config.redirect.domains.join(", "));
+            tracing::warn!(
+                domains,
+                served,
+                "there are links of domains that redirect.domains doesn't name: they answer 404"
+            );
+        }
         Ok(Self { node, listener, max_skew: config.edge.max_skew.0 })
     }
 

@@ -129,7 +129,7 @@ async fn look(
         known.queued(&log);
     }
     if poll.quiet && !queue.is_behind(prefix).await? {
-        queue.hear_source(prefix, began).await?;
+        queue.hear_source(prefix, None, began).await?;
     }
     Ok(())
 }

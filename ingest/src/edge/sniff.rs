@@ -61,8 +61,16 @@ pub fn sniff(head: &[u8], settings: &Settings) -> Result<Option<Sniffed>, SniffE
     }
 }
 
+/// The beginning of a line. Of a single word only a little: it may be a key or a token, and errors are logged.
 fn excerpt(line: &[u8]) -> String {
-    String::from_utf8_lossy(line).chars().take(80).collect()
+    let text = String::from_utf8_lossy(line);
+    let is_word = !text.contains(|c: char| c.is_whitespace() || "{[\"|,;".contains(c));
+    let most = if is_word { 8 } else { 80 };
+    let mut shown: String = text.chars().take(most).collect();
+    if is_word && text.chars().nth(most).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// Readings, each on a line of its own, but formats of which the same is said on one.
@@ -115,6 +123,14 @@ mod tests {
     fn broken_lines_among_good_ones_do_no_harm() {
         let file = format!("{COMBINED}\n\u{16}\u{3}\nbroken\n{COMBINED}\n{COMBINED}\n");
         assert_eq!(sniff(file.as_bytes(), &Settings::default()).unwrap().unwrap().format, Format::NginxCombined);
+    }
+
+    #[test]
+    fn a_key_that_was_mistaken_for_a_log_is_not_shown() {
+        let error = sniff(b"hw_0123456789abcdef0123456789abcdef\n", &Settings::default()).unwrap_err().to_string();
+        assert!(error.contains("begins \"hw_01234…\"") && !error.contains("56789"), "{error}");
+        let error = sniff(b"dear diary, today I saw a bird\n", &Settings::default()).unwrap_err().to_string();
+        assert!(error.contains("today I saw a bird"), "{error}");
     }
 
     #[test]

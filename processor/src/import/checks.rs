@@ -37,6 +37,10 @@ pub struct Noted {
     pub surprise: u64,
     /// As [`Checks::reused_id`].
     pub reused_id: u64,
+    /// Lines taken as counted before by their cache status alone.
+    pub by_status: u64,
+    /// Lines of codes that no link has, for all that kept.
+    pub unlinked: u64,
 }
 
 impl Noted {

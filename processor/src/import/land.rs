@@ -193,7 +193,7 @@ impl Lander<'_> {
             count(&mut summary, chunk, decision);
             summary.state = State::Done;
             summary.seconds = self.started.elapsed().as_secs_f64();
-            summary.note.clone_from(&ending.truncated);
+            summary.note = self.remarks(&summary, ending.truncated.as_deref());
             summary.check(&self.settler.arrivals);
             let hours = self.origin_hours.to_text();
             let row = side::edge_file(&self.origin, &summary, hours, now)
@@ -215,7 +215,7 @@ impl Lander<'_> {
     }
 
     /// Settles what waits, as far as it can be, and says what became of the file.
-    pub(super) async fn finish(mut self) -> Result<Summary, Failure> {
+    pub(super) async fn finish(mut self, truncated: Option<&str>) -> Result<Summary, Failure> {
         self.take_over().await?;
         if self.recount {
             self.settler.settle().await?;
@@ -232,26 +232,44 @@ impl Lander<'_> {
         }
         self.summary.state = State::Done;
         self.summary.seconds = self.started.elapsed().as_secs_f64();
-        self.warn_of_doubles();
+        self.summary.note = self.remarks(&self.summary, truncated);
+        if let Some(note) = &self.summary.note {
+            tracing::warn!(name = self.summary.name, "{note}");
+        }
         Ok(self.summary)
     }
 
-    /// A miss of an edge that the redirect isn't told of may be one of the redirect's own clicks under another id.
-    fn warn_of_doubles(&mut self) {
-        let Self { summary, beside: Some(configured), origin, .. } = self else { return };
-        if summary.added.recovered + summary.waiting == 0 {
-            return;
-        }
-        let provider = &origin.provider;
-        let note = format!(
-            "edge.provider is {configured:?}: if {provider} stands before this service's own redirect, its misses are clicks \
-             that were counted already; then set edge.provider = {provider:?} and take this import back \
-             (`highwater edge-logs revert {}`)",
-            summary.id
-        );
-        tracing::warn!(name = summary.name, "{note}");
-        summary.note.get_or_insert(note);
+    /// What a person should know of the file: that it ends in the middle, and what its lines were taken for.
+    fn remarks(&self, summary: &Summary, truncated: Option<&str>) -> Option<String> {
+        let notes = [truncated.map(str::to_owned), self.warning_of_doubles(summary), by_status(summary)];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
+
+    /// A miss of an edge that the redirect isn't told of may be one of the redirect's own clicks under another id.
+    fn warning_of_doubles(&self, summary: &Summary) -> Option<String> {
+        let configured = self.beside.as_ref().filter(|_| !self.origin_hours.is_empty())?;
+        let provider = &self.origin.provider;
+        (summary.added.recovered + summary.waiting > 0).then(|| {
+            format!(
+                "edge.provider is {configured:?}: if {provider} stands before this service's own redirect, its misses are \
+                 clicks that were counted already; then set edge.provider = {provider:?} and take this import back \
+                 (`highwater edge-logs revert {}`)",
+                summary.id
+            )
+        })
+    }
+}
+
+/// Whoever takes a log by cache status should know what that says of the requests that reached the origin.
+fn by_status(summary: &Summary) -> Option<String> {
+    let lines = summary.noted.by_status;
+    (lines > 0).then(|| {
+        format!(
+            "{lines} lines reached the origin, and are taken as counted there by their cache status alone, as the ids of \
+             this log don't say which click they are"
+        )
+    })
 }
 
 /// How many chunks of a file the lake holds: they come in order, each into one of the two tables.

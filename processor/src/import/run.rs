@@ -254,9 +254,11 @@ impl Run {
         }
         let mut summary = match dry {
             Some(dry) => dry.finish(),
-            None => lander.finish().await?,
+            None => lander.finish(note.as_deref()).await?,
         };
-        summary.note = note;
+        if self.options.dry_run {
+            summary.note = note;
+        }
         Ok(summary)
     }
 }

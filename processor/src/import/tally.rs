@@ -30,6 +30,8 @@ pub(super) struct Tally {
     pub(super) counted: u64,
     /// Of the records for the union, those that can't have left an event of our own although they reached the origin.
     pub(super) eventless: u64,
+    /// Of the records for the union, those of codes that no link has.
+    pub(super) unlinked: u64,
     pub(super) ignored: IgnoredLines,
     pub(super) rejected: BTreeMap<&'static str, u64>,
     pub(super) first: Option<UtcMicros>,
@@ -62,6 +64,7 @@ impl Tally {
         self.records += other.records;
         self.counted += other.counted;
         self.eventless += other.eventless;
+        self.unlinked += other.unlinked;
         self.ignored.merge(&other.ignored);
         for (reason, lines) in &other.rejected {
             *self.rejected.entry(reason).or_default() += lines;
@@ -78,6 +81,8 @@ impl Tally {
         summary.records += self.records;
         summary.already_counted += self.counted;
         summary.noted.eventless += self.eventless;
+        summary.noted.by_status += self.counted;
+        summary.noted.unlinked += self.unlinked;
         summary.ignored.merge(&self.ignored);
         for (reason, lines) in &self.rejected {
             *summary.rejected.entry((*reason).to_owned()).or_default() += lines;

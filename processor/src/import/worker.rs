@@ -172,6 +172,7 @@ impl Worker {
                     continue;
                 }
             };
+            tally.unlinked += u64::from(!link.is_link());
             tally.eventless += u64::from(kind == Kind::Origin && !rules.reading.expects_event(request, link));
             let host = if request.host.is_empty() { &rules.default_domain } else { request.host };
             let click_id = match rules.reading.name(request, link.domain().unwrap_or(host)) {

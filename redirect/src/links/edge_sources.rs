@@ -10,11 +10,16 @@ use super::error::{Doing, LinkError};
 const READING: &str = "reading the sources of edge logs";
 const WRITING: &str = "writing the sources of edge logs";
 
+/// Sources of one tenant that are known; what more it names is not noted.
+const MOST_OF_A_TENANT: i64 = 100;
+
 /// A continuous source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeSource {
     /// Its name; of a watched prefix the prefix as configured.
     pub name: String,
+    /// Whose it is; none: an operator's. A tenant's holds nobody else's numbers back.
+    pub tenant: Option<String>,
     /// Whether it is a watched prefix.
     pub watched: bool,
     /// How far it has come; none while nothing has come of it.
@@ -27,12 +32,13 @@ impl LinkStore {
     /// # Errors
     /// [`LinkError::Database`] when the database fails.
     pub async fn edge_sources(&self) -> Result<Vec<EdgeSource>, LinkError> {
-        let sql = "SELECT name, watched, through FROM edge_sources WHERE active ORDER BY name";
+        let sql = "SELECT name, tenant, watched, through FROM edge_sources WHERE active ORDER BY name";
         let rows = sqlx::query(sql).fetch_all(&self.pools.reads).await.doing(READING)?;
         let one = |row: &super::db::Row| {
             let through: Option<i64> = row.try_get("through")?;
             Ok(EdgeSource {
                 name: row.try_get("name")?,
+                tenant: row.try_get("tenant")?,
                 watched: row.try_get("watched")?,
                 through: through.map(UtcMicros),
             })
@@ -41,22 +47,25 @@ impl LinkStore {
     }
 
     /// Notes that a source has come as far as `through`; it never goes back. A source not known yet is one from now on,
-    /// and so is one that was ended and has come farther.
+    /// and so is one that was ended and has come farther. `tenant`: whose it is, unless an operator's.
     ///
     /// # Errors
     /// [`LinkError::Database`] when the database fails.
-    pub async fn hear_source(&self, name: &str, through: UtcMicros) -> Result<(), LinkError> {
+    pub async fn hear_source(&self, name: &str, tenant: Option<&str>, through: UtcMicros) -> Result<(), LinkError> {
         let known = "SELECT through FROM edge_sources WHERE name = $1";
         let known: Option<Option<i64>> =
             sqlx::query_scalar(known).bind(name).fetch_optional(&self.pools.reads).await.doing(READING)?;
         if known.flatten().is_some_and(|known| known >= through.0) {
             return Ok(());
         }
-        let sql = "INSERT INTO edge_sources (name, watched, active, through) VALUES ($1, 0, 1, $2) \
+        let sql = "INSERT INTO edge_sources (name, tenant, watched, active, through) SELECT $1, $3, 0, 1, $2 \
+                   WHERE $3 IS NULL OR EXISTS (SELECT 1 FROM edge_sources WHERE name = $1) \
+                   OR (SELECT count(*) FROM edge_sources WHERE tenant = $3) < $4 \
                    ON CONFLICT (name) DO UPDATE SET through = max(coalesce(through, $2), $2), \
                    active = max(active, NOT watched)";
         let mut tx = self.pools.write().await.doing(WRITING)?;
-        sqlx::query(sql).bind(name).bind(through.0).execute(&mut *tx).await.doing(WRITING)?;
+        let hear = sqlx::query(sql).bind(name).bind(through.0).bind(tenant).bind(MOST_OF_A_TENANT);
+        hear.execute(&mut *tx).await.doing(WRITING)?;
         tx.commit().await.doing(WRITING)
     }
 
@@ -104,7 +113,7 @@ mod tests {
     async fn a_source_never_goes_back_and_every_process_knows_it() {
         let (dir, store) = store().await;
         for through in [5, 9, 7] {
-            store.hear_source("cdn", UtcMicros(through)).await.unwrap();
+            store.hear_source("cdn", None, UtcMicros(through)).await.unwrap();
         }
         assert_eq!(named(&reopened(&dir).await).await, [("cdn".to_owned(), Some(9))]);
     }
@@ -112,28 +121,43 @@ mod tests {
     #[tokio::test]
     async fn a_source_that_is_ended_holds_nothing_back_until_it_goes_on() {
         let (_dir, store) = store().await;
-        store.hear_source("cdn", UtcMicros(5)).await.unwrap();
+        store.hear_source("cdn", None, UtcMicros(5)).await.unwrap();
         store.watch_sources(&["./a".into()]).await.unwrap();
         assert!(!store.end_source("./a").await.unwrap(), "it is watched");
         assert!(!store.end_source("another").await.unwrap());
         assert!(store.end_source("cdn").await.unwrap());
         assert!(!store.end_source("cdn").await.unwrap());
-        store.hear_source("cdn", UtcMicros(5)).await.unwrap();
+        store.hear_source("cdn", None, UtcMicros(5)).await.unwrap();
         assert_eq!(named(&store).await, [("./a".to_owned(), None)], "what was known of it doesn't bring it back");
-        store.hear_source("cdn", UtcMicros(6)).await.unwrap();
+        store.hear_source("cdn", None, UtcMicros(6)).await.unwrap();
         assert_eq!(named(&store).await[1], ("cdn".to_owned(), Some(6)));
+    }
+
+    #[tokio::test]
+    async fn a_tenant_has_so_many_sources_and_no_more() {
+        let (_dir, store) = store().await;
+        for number in 0..MOST_OF_A_TENANT + 5 {
+            store.hear_source(&format!("acme/{number}"), Some("acme"), UtcMicros(1)).await.unwrap();
+        }
+        store.hear_source("acme/3", Some("acme"), UtcMicros(7)).await.unwrap();
+        store.hear_source("other/3", Some("other"), UtcMicros(1)).await.unwrap();
+        let sources = store.edge_sources().await.unwrap();
+        assert_eq!(sources.iter().filter(|source| source.tenant.as_deref() == Some("acme")).count(), 100);
+        let known = sources.iter().find(|source| source.name == "acme/3").unwrap();
+        assert_eq!(known.through, Some(UtcMicros(7)));
+        assert!(sources.iter().any(|source| source.name == "other/3"));
     }
 
     #[tokio::test]
     async fn a_prefix_counts_while_it_is_watched() {
         let (_dir, store) = store().await;
         store.watch_sources(&["./a".into(), "./b".into()]).await.unwrap();
-        store.hear_source("./a", UtcMicros(5)).await.unwrap();
-        store.hear_source("uploads", UtcMicros(1)).await.unwrap();
+        store.hear_source("./a", None, UtcMicros(5)).await.unwrap();
+        store.hear_source("uploads", None, UtcMicros(1)).await.unwrap();
         let (a, b, uploads) = (("./a".to_owned(), Some(5)), ("./b".to_owned(), None), ("uploads".to_owned(), Some(1)));
         assert_eq!(named(&store).await, [a.clone(), b.clone(), uploads.clone()]);
         store.watch_sources(&["./b".into()]).await.unwrap();
-        store.hear_source("./a", UtcMicros(6)).await.unwrap();
+        store.hear_source("./a", None, UtcMicros(6)).await.unwrap();
         assert_eq!(named(&store).await, [b, uploads], "what came of it before doesn't bring it back");
         store.watch_sources(&["./a".into()]).await.unwrap();
         assert_eq!(named(&store).await[0], ("./a".to_owned(), Some(6)));

@@ -92,6 +92,19 @@ impl LinkStore {
         find(&self.pools.reads, which, &self.domains).await
     }
 
+    /// Domains of links that aren't among those configured: their links answer 404.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] when the database fails.
+    pub async fn unserved_domains(&self) -> Result<Vec<String>, LinkError> {
+        // from domain to domain along the index, however many links there are
+        const SQL: &str = "WITH RECURSIVE d (domain) AS (SELECT min(domain) FROM links UNION ALL
+                           SELECT (SELECT min(domain) FROM links WHERE links.domain > d.domain) FROM d
+                           WHERE d.domain IS NOT NULL) SELECT domain FROM d WHERE domain IS NOT NULL";
+        let rows = sqlx::query_scalar(SQL).fetch_all(&self.pools.reads).await.doing("listing the links' domains")?;
+        Ok(rows.into_iter().filter(|domain: &String| !self.domains.names().any(|name| name == domain)).collect())
+    }
+
     /// A page of links, newest first.
     ///
     /// # Errors

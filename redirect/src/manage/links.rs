@@ -60,10 +60,11 @@ pub(super) async fn list(
     let principal = caller.with(Scope::Read)?;
     let workspace = workspace(&manage, principal, params.text("workspace"), None).await?;
     let status = params.word::<LinkStatus>("status");
-    let limit = params.word::<u32>("limit").unwrap_or(DEFAULT_LIMIT);
-    if !(1..=MAX_LIMIT).contains(&limit) {
+    let limit = params.text("limit").map_or(Some(DEFAULT_LIMIT), |text| text.parse().ok());
+    let limit = limit.filter(|limit| (1..=MAX_LIMIT).contains(limit)).unwrap_or_else(|| {
         params.wrong("limit", &format!("must be 1 to {MAX_LIMIT}"));
-    }
+        DEFAULT_LIMIT
+    });
     let after = params.text("cursor").and_then(|cursor| {
         let after = from_cursor(&cursor);
         if after.is_none() {

@@ -48,6 +48,11 @@ impl OriginHours {
         }
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// As the text that `edge_files` holds: `hour:lines:sample` with blanks between; none without lines.
     pub(crate) fn to_text(&self) -> Option<String> {
         use std::fmt::Write as _;

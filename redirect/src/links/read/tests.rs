@@ -19,6 +19,19 @@ async fn add(store: &LinkStore, workspace: &str, domain: &str, code: &str) -> Li
 }
 
 #[tokio::test]
+async fn domains_that_are_no_longer_served_are_named() {
+    let (dir, store) = store().await;
+    for (domain, code) in [("sho.rt", "a"), ("sho.rt", "b"), ("second.example", "a")] {
+        add(&store, "default", domain, code).await;
+    }
+    assert!(store.unserved_domains().await.unwrap().is_empty());
+    let domains = crate::links::Domains::new(&["sho.rt", "third.example"]).unwrap();
+    let location = dir.path().join("links.db");
+    let other = LinkStore::open(location.to_str().unwrap(), domains).await.unwrap();
+    assert_eq!(other.unserved_domains().await.unwrap(), ["second.example"]);
+}
+
+#[tokio::test]
 async fn a_link_of_another_workspace_is_not_found() {
     let (_dir, store) = store().await;
     store.add_workspace("acme", NOW).await.unwrap();
