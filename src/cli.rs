@@ -281,7 +281,7 @@ pub(crate) enum EdgeLogs {
     },
     /// Decide an hour whose request ids don't meet: what its lines without an event are
     Settle {
-        /// The provider whose lines they are
+        /// Whose lines they are, as `/v1/status` names them: a provider, or a provider and a workspace (nginx/acme)
         #[arg(long)]
         provider: String,
         /// The hour in UTC, as 2026-11-01T10

@@ -94,10 +94,10 @@ pub struct EdgeLogsStatus {
     pub sources: Vec<EdgeSource>,
 }
 
-/// A provider's hour whose ids don't meet.
+/// An hour whose ids don't meet.
 #[derive(Clone, Debug, Serialize)]
 pub struct MismatchedHour {
-    /// The provider.
+    /// Whose lines: the provider, and where they are one tenant's matter, `/` and its workspace.
     pub provider: String,
     /// The hour's begin.
     pub hour: UtcMicros,

@@ -38,11 +38,15 @@ pub(crate) async fn run(command: EdgeLogs, config: &Config) -> anyhow::Result<Ex
             if json {
                 print::json(&json!({
                     "provider": provider, "hour": hour, "as": standing.as_str(), "added": settled.added,
-                    "already_counted": settled.already_counted,
+                    "already_counted": settled.already_counted, "taken_out": settled.taken_out,
                 }))?;
             } else {
+                let gone = match settled.taken_out {
+                    0 => String::new(),
+                    rows => format!(", {rows} rows that had been recovered taken out"),
+                };
                 print::line(&format!(
-                    "the hour {hour} of {provider} is decided: {}; {} rows added, {} lines counted already",
+                    "the hour {hour} of {provider} is decided: {}; {} rows added, {} lines counted already{gone}",
                     standing.as_str(),
                     settled.added,
                     settled.already_counted

@@ -9,14 +9,15 @@ use crate::lake::{Change, CommitError, Span, TableHandle};
 use crate::settle::desk::{TRIES, chosen};
 use crate::settle::{Fate, SettleError};
 
-/// Rows with the columns that `arrivals` has beyond those of `clicks`. `corrects`: they only correct rows.
+/// Rows with the columns that `arrivals` has beyond those of `clicks`: how they were `brought`, and whether they only
+/// correct rows.
 pub(super) fn arriving_rows(
     rows: &[RecordBatch],
-    provider: &str,
+    brought: &str,
     corrects: bool,
 ) -> Result<Vec<RecordBatch>, SettleError> {
     let now = UtcMicros::now();
-    let providers = |rows: &RecordBatch| std::iter::repeat_n(provider, rows.num_rows());
+    let providers = |rows: &RecordBatch| std::iter::repeat_n(brought, rows.num_rows());
     let rows: Result<Vec<RecordBatch>, ArrowError> =
         rows.iter().map(|rows| arriving(rows, providers(rows), now, corrects)).collect();
     rows.map_err(|source| SettleError::Rows { table: Table::Arrivals, source })
@@ -36,14 +37,14 @@ impl Corrections {
         &mut self,
         arrivals: &mut TableHandle,
         rows: &[RecordBatch],
-        provider: &str,
+        brought: &str,
         fates: &[Fate],
     ) -> Result<(), SettleError> {
         if !fates.contains(&Fate::Correct) || self.kept == fates {
             return Ok(());
         }
         let rows = chosen(Table::Clicks, rows, fates, Fate::Correct)?;
-        let add = arrivals.write_spanning(&arriving_rows(&rows, provider, true)?, Span::Day).await?;
+        let add = arrivals.write_spanning(&arriving_rows(&rows, brought, true)?, Span::Day).await?;
         for _ in 0..TRIES {
             match arrivals.commit(Change { add: add.clone(), ..Change::default() }).await {
                 Ok(_) => {

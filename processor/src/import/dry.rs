@@ -29,7 +29,8 @@ struct Counts {
 #[derive(Debug)]
 pub(super) struct DryRun {
     summary: Summary,
-    provider: String,
+    /// As `arrivals` would know its records.
+    brought: String,
     seen: IdSet,
     days: BTreeMap<i32, Counts>,
     links: HashMap<String, Counts>,
@@ -37,15 +38,15 @@ pub(super) struct DryRun {
 }
 
 impl DryRun {
-    pub(super) fn new(summary: Summary, provider: String, started: std::time::Instant) -> Self {
-        Self { summary, provider, seen: IdSet::default(), days: BTreeMap::new(), links: HashMap::new(), started }
+    pub(super) fn new(summary: Summary, brought: String, started: std::time::Instant) -> Self {
+        Self { summary, brought, seen: IdSet::default(), days: BTreeMap::new(), links: HashMap::new(), started }
     }
 
     /// Decides on a chunk as a run would.
     pub(super) async fn judge(&mut self, settler: &mut Settler, chunk: &Chunk) -> Result<(), Failure> {
         let complete_through = settler.desk.peek(UtcMicros::now()).await?;
         let mut decision = settler.desk.decide(&chunk.rows, &chunk.arrivals, complete_through).await?;
-        settler.hold_chunk(&self.provider, &chunk.rows, &chunk.arrivals, &mut decision).await?;
+        settler.hold_chunk(&self.brought, &chunk.rows, &chunk.arrivals, &mut decision).await?;
         for (arrival, fate) in chunk.arrivals.iter().zip(&mut decision.fates) {
             if matches!(fate, Fate::Counted | Fate::Correct) {
                 continue;

@@ -27,8 +27,8 @@ use crate::lake::{Change, CommitError, Span, TableHandle};
 use crate::metrics::Metrics;
 use crate::settle::desk::{Draft, Landing, TRIES, note_added};
 use crate::settle::elsewhere;
-use crate::settle::guard::hours::OriginHours;
-use crate::settle::guard::open_among;
+use crate::settle::guard::hours::{OriginHours, UNLINKED};
+use crate::settle::guard::{linked, open_among, texts};
 use crate::settle::ids::Spans;
 use crate::settle::{Arrival, Decision, Fate, Kind, SettleError, Settler};
 
@@ -84,8 +84,12 @@ impl Lander<'_> {
     pub(super) async fn land(&mut self, chunk: Chunk) -> Result<(), Failure> {
         chunk.arrivals.iter().for_each(|arrival| self.spans.add(arrival.time));
         if let Some(since) = self.judged_since {
-            let judged = |line: &&Arrival| line.kind == Kind::Origin && line.time.hour() >= since;
-            chunk.arrivals.iter().filter(judged).for_each(|line| self.origin_hours.add(line.id, line.time));
+            let (workspaces, linked) = (texts(&chunk.rows, "workspace"), linked(&chunk.rows));
+            let judged = |line: &Arrival| line.kind == Kind::Origin && line.time.hour() >= since;
+            for (row, line) in chunk.arrivals.iter().enumerate().filter(|(_, line)| judged(line)) {
+                let workspace = workspaces[row].filter(|_| linked[row]).unwrap_or(UNLINKED);
+                self.origin_hours.add(line.id, line.time, workspace);
+            }
         }
         if chunk.number < self.resumed.chunks {
             self.resumed.records += chunk.arrivals.len() as u64;
@@ -128,14 +132,14 @@ impl Lander<'_> {
                 return Err(Failure::BeginAnew);
             }
             let mut decision = self.settler.desk.decide(&chunk.rows, &chunk.arrivals, complete_through).await?;
-            self.settler.hold_chunk(&self.origin.provider, &chunk.rows, &chunk.arrivals, &mut decision).await?;
+            self.settler.hold_chunk(&self.origin.brought, &chunk.rows, &chunk.arrivals, &mut decision).await?;
             if !side_done {
                 self.write_side(&chunk, &decision).await?;
                 side_done = true;
             }
             if decision.all_settled() {
                 let arrivals = &mut self.settler.arrivals;
-                corrections.keep(arrivals, &chunk.rows, &self.origin.provider, &decision.fates).await?;
+                corrections.keep(arrivals, &chunk.rows, &self.origin.brought, &decision.fates).await?;
             }
             if self.land_rows(&chunk, &decision, &mut draft).await? == Landing::Landed {
                 count(&mut self.summary, &chunk, &decision);
@@ -167,7 +171,7 @@ impl Lander<'_> {
         self.recount = true;
         let arrivals = &mut self.settler.arrivals;
         txns.extend(elsewhere::raised(arrivals, provider, &chunk.rows, &chunk.arrivals));
-        let add = arrivals.write_spanning(&arriving_rows(&chunk.rows, provider, false)?, Span::Day).await?;
+        let add = arrivals.write_spanning(&arriving_rows(&chunk.rows, &self.origin.brought, false)?, Span::Day).await?;
         let expect = txns.iter().map(|(id, _)| (id.clone(), arrivals.txn(id))).collect();
         match arrivals.commit(Change { add, txns, expect, ..Change::default() }).await {
             Ok(_) => Ok(Landing::Landed),
@@ -221,7 +225,7 @@ impl Lander<'_> {
             self.settler.settle().await?;
             let held = self.held().await?;
             self.summary.resplit(held.added, held.waiting);
-            self.summary.mismatched = open_among(&self.settler.desk.clicks, &self.origin.provider, &held.hours);
+            self.summary.mismatched = open_among(&self.settler.desk.clicks, &self.settler.arrivals, &held.lines);
         }
         let checks = self.summary.check(&self.settler.arrivals);
         self.metrics.note_checks(&checks);

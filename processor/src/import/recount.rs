@@ -1,7 +1,7 @@
 //! What the lake holds of an import: for summaries that its own counting can't give, because a killed run did a part
 //! of it, or because lines that waited have been settled since.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use arrow::array::{Array as _, AsArray as _, RecordBatch};
@@ -11,6 +11,7 @@ use schemas::{Source, UtcMicros};
 
 use super::summary::Added;
 use crate::lake::{LakeError, TableHandle};
+use crate::settle::guard::WaitingLines;
 use crate::settle::ids::Spans;
 use crate::settle::waiting::corrects;
 
@@ -20,13 +21,13 @@ pub(super) struct Held {
     /// Of any source.
     pub(super) added: Added,
     pub(super) waiting: u64,
-    /// Of these, lines of requests that reached the origin, by hour.
-    pub(super) hours: BTreeMap<i64, u64>,
+    /// Of these, lines of requests that reached the origin.
+    pub(super) lines: WaitingLines,
 }
 
 impl Default for Held {
     fn default() -> Self {
-        Self { added: Added::of_events(), waiting: 0, hours: BTreeMap::new() }
+        Self { added: Added::of_events(), waiting: 0, lines: WaitingLines::new() }
     }
 }
 
@@ -52,11 +53,14 @@ pub(super) async fn held_of(
     let mut all: HashMap<String, Held> = HashMap::new();
     for table in [arrivals, clicks] {
         let waits = table.table() == Table::Arrivals;
-        let columns: &[&str] =
-            if waits { &["import_id", "source", "corrects", "event_time"] } else { &["import_id", "source"] };
+        let columns: &[&str] = if waits {
+            &["import_id", "source", "corrects", "event_time", "provider", "workspace"]
+        } else {
+            &["import_id", "source"]
+        };
         for file in table.files().iter().filter(|file| near(file.min_time, file.max_time)) {
             for batch in table.read(file, columns).await? {
-                count(&batch, imports, |id, source, hour| {
+                count(&batch, imports, |id, source, line| {
                     if !all.contains_key(id) {
                         all.insert(id.to_owned(), Held::default());
                     }
@@ -64,8 +68,10 @@ pub(super) async fn held_of(
                     match source {
                         _ if waits => {
                             held.waiting += 1;
-                            if let Some(hour) = hour.filter(|_| source == Some(Source::Recovered)) {
-                                *held.hours.entry(hour).or_default() += 1;
+                            if let Some((brought, workspace, hour)) = line.filter(|_| source == Some(Source::Recovered))
+                            {
+                                let line = (brought.to_owned(), workspace.to_owned(), hour);
+                                *held.lines.entry(line).or_default() += 1;
                             }
                         }
                         Some(source) => held.added.add(source),
@@ -78,7 +84,14 @@ pub(super) async fn held_of(
     Ok(all)
 }
 
-fn count(batch: &RecordBatch, imports: &HashSet<&str>, mut found: impl FnMut(&str, Option<Source>, Option<i64>)) {
+/// Calls `found` for each row of these imports; with how it was brought, its workspace and hour, if it waits.
+fn count(
+    batch: &RecordBatch,
+    imports: &HashSet<&str>,
+    mut found: impl FnMut(&str, Option<Source>, Option<(&str, &str, i64)>),
+) {
+    let text = |name: &str| batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
+    let (brought, workspaces) = (text("provider"), text("workspace"));
     let times =
         batch.column_by_name("event_time").and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>());
     let (Some(ids), Some(sources)) = (batch.column(0).as_string_opt::<i32>(), batch.column(1).as_string_opt::<i32>())
@@ -88,8 +101,10 @@ fn count(batch: &RecordBatch, imports: &HashSet<&str>, mut found: impl FnMut(&st
     // what only corrects waits for nothing
     for row in (0..batch.num_rows()).filter(|row| ids.is_valid(*row) && !corrects(batch, *row)) {
         if imports.contains(ids.value(row)) {
-            let hour = times.map(|times| UtcMicros(times.value(row)).hour());
-            found(ids.value(row), sources.value(row).parse().ok(), hour);
+            let line = brought.zip(workspaces).zip(times).map(|((brought, workspaces), times)| {
+                (brought.value(row), workspaces.value(row), UtcMicros(times.value(row)).hour())
+            });
+            found(ids.value(row), sources.value(row).parse().ok(), line);
         }
     }
 }

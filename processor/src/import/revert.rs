@@ -24,6 +24,7 @@ use super::summary::{State, Summary};
 use crate::lake::{Change, CommitError, TableHandle};
 use crate::settle::SettleError;
 use crate::settle::desk::{TRIES, fenced};
+use crate::settle::take_out::Leaving;
 
 /// Why an import was not taken back.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +81,7 @@ async fn revert(tables: &mut Tables, id: &str, max_skew: std::time::Duration) ->
     let was_reverted = import.summary.state == State::Reverted;
     let (removed, removed_waiting) = match import.times() {
         Some(times) => {
-            let removed = tables.settler.take_out_rows(id, times).await?;
+            let removed = tables.settler.take_out_rows(&Leaving::Import(id), times).await?;
             (removed, tables.settler.take_out_waiting(id).await?)
         }
         None => (0, 0),

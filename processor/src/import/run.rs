@@ -1,6 +1,5 @@
 //! The import of one file, from its first byte to its summary.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,7 +24,8 @@ use super::stored::row_of;
 use super::summary::{Added, State, Summary};
 use crate::metrics::Metrics;
 use crate::settle::guard::hours::OriginHours;
-use crate::settle::guard::open_among;
+use crate::settle::guard::party::brought_by;
+use crate::settle::guard::{WaitingLines, open_among};
 use crate::settle::ids::Spans;
 
 /// Hexadecimal digits of the content's hash that name an import.
@@ -110,6 +110,7 @@ impl Run {
             name: name.to_owned(),
             workspace: self.options.workspace.clone().unwrap_or_else(|| DEFAULT_WORKSPACE.to_owned()),
             provider: content.provider().to_owned(),
+            brought: brought_by(content.provider(), self.options.workspace.as_deref()).into_owned(),
             source: self.options.source.clone(),
             sha256: identity::hex(&sha256),
             location: location.map(str::to_owned),
@@ -155,21 +156,20 @@ impl Run {
     /// The summary of a file that the lake holds in full; `None` if it was never told what that was.
     async fn repeat(&self, name: &str, import_id: &str, tables: &mut Tables) -> Result<Option<Summary>, Failure> {
         let Some(stored) = row_of(&tables.side.edge_files, import_id).await? else { return Ok(None) };
-        let (stored, provider) = (stored.summary, stored.provider);
+        let mut stored = stored.summary;
         if stored.waiting > 0 && !self.options.dry_run {
             tables.settler.settle().await?;
         }
         let spans: Spans = [stored.first, stored.last].into_iter().flatten().collect();
-        let (mut stored, mut hours) = (stored, BTreeMap::new());
-        let mut waiting = 0;
+        let (mut waiting, mut lines) = (0, WaitingLines::new());
         if stored.waiting > 0 || stored.checks.is_some() {
             let held = held(&tables.settler.desk.clicks, &tables.settler.arrivals, import_id, &spans).await?;
-            (waiting, hours) = (held.waiting, held.hours);
+            (waiting, lines) = (held.waiting, held.lines);
             stored = stored.with_held(held.added, held.waiting);
         }
         stored.check(&tables.settler.arrivals);
         let mut summary = stored.repeated(waiting);
-        summary.mismatched = open_among(&tables.settler.desk.clicks, &provider, &hours);
+        summary.mismatched = open_among(&tables.settler.desk.clicks, &tables.settler.arrivals, &lines);
         name.clone_into(&mut summary.name);
         summary.dry_run = self.options.dry_run;
         summary.seconds = self.started.elapsed().as_secs_f64();
@@ -237,7 +237,7 @@ impl Run {
         let mut dry = self
             .options
             .dry_run
-            .then(|| DryRun::new(lander.summary.clone(), lander.origin.provider.clone(), self.started));
+            .then(|| DryRun::new(lander.summary.clone(), lander.origin.brought.clone(), self.started));
         let (mut lines, mut note) = (0, None);
         while let Some(chunk) = chunks.recv().await {
             if self.cancel.is_cancelled() {

@@ -23,6 +23,8 @@ pub(super) struct Origin {
     pub(super) name: String,
     pub(super) workspace: String,
     pub(super) provider: String,
+    /// How `arrivals` knows its records: by the provider, and the tenant if one has uploaded them.
+    pub(super) brought: String,
     pub(super) source: Option<String>,
     pub(super) sha256: String,
     /// Where the file can be read again.
@@ -159,6 +161,7 @@ mod tests {
             name: "f.log".into(),
             workspace: "default".into(),
             provider: "nginx".into(),
+            brought: "nginx".into(),
             source: None,
             sha256: "abcdef".into(),
             location: Some("/logs/f.log".into()),

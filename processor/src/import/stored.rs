@@ -83,7 +83,7 @@ pub(super) async fn refreshed(
             import.summary.lines = import.summary.records;
         }
         import.summary = import.summary.with_held(held.added, held.waiting);
-        import.summary.mismatched = open_among(clicks, &import.provider, &held.hours);
+        import.summary.mismatched = open_among(clicks, arrivals, &held.lines);
         import.summary.check(arrivals);
         import
     });

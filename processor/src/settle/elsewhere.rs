@@ -29,6 +29,26 @@ fn from_value(value: i64) -> UtcMicros {
     UtcMicros(LATEST.0.saturating_sub(value))
 }
 
+/// So many hours before the first event there may be a line of it: clocks differ.
+const HOURS_BEFORE: i64 = 1;
+
+/// Whether a workspace has told of events of requests that may have lines of a provider in this hour.
+pub(crate) fn has_told(
+    (clicks, arrivals): (&TableHandle, &TableHandle),
+    provider: &str,
+    workspace: &str,
+    hour: i64,
+) -> bool {
+    let mark = prefix(provider) + workspace;
+    let first = [clicks, arrivals].into_iter().filter_map(|table| table.txn(&mark)).max().map(from_value);
+    first.is_some_and(|first| from_hour(first) <= hour)
+}
+
+/// The first hour that an event may have lines in.
+fn from_hour(first: UtcMicros) -> i64 {
+    first.hour() - HOURS_BEFORE
+}
+
 /// The first event made elsewhere, by workspace; of one provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Elsewhere(HashMap<String, UtcMicros>);
@@ -41,9 +61,14 @@ impl Elsewhere {
         marks.map(|(id, value)| (id[prefix.len()..].to_owned(), from_value(value))).collect()
     }
 
-    /// The first of any workspace's links.
-    pub(crate) fn first(&self) -> Option<UtcMicros> {
-        self.0.values().min().copied()
+    /// The first hour in which there may be lines of any workspace's requests.
+    pub(crate) fn first_hour(&self) -> Option<i64> {
+        self.0.values().min().copied().map(from_hour)
+    }
+
+    /// As [`has_told`].
+    pub(crate) fn has_told(&self, workspace: &str, hour: i64) -> bool {
+        self.since(workspace).is_some_and(|first| from_hour(first) <= hour)
     }
 
     /// With events that may be so much older than they say.
@@ -117,5 +142,13 @@ mod tests {
         assert_eq!(first.since("w"), Some(UtcMicros(3_000_000)));
         assert_eq!(first.earlier(Duration::from_secs(1)).since("v"), Some(UtcMicros(8_000_000)));
         assert_eq!(Elsewhere::default().since("w"), None);
+    }
+
+    #[test]
+    fn lines_may_be_an_hour_before_the_first_event() {
+        let first: Elsewhere = [("w".to_owned(), UtcMicros(5 * schemas::time::HOUR))].into_iter().collect();
+        let told = |hour| first.has_told("w", hour);
+        assert_eq!((told(3), told(4), told(5), first.has_told("v", 5)), (false, true, true, false));
+        assert_eq!(first.first_hour(), Some(4));
     }
 }

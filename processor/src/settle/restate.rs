@@ -35,6 +35,8 @@ pub(crate) enum Why {
     Revert,
     /// Records that know better than the row of their request.
     Correction,
+    /// An operator has said that lines of an hour are counted, of which some had been recovered.
+    Decision,
 }
 
 impl Why {
@@ -44,6 +46,7 @@ impl Why {
             Self::Late => "late",
             Self::Revert => "revert",
             Self::Correction => "correction",
+            Self::Decision => "decision",
         }
     }
 }

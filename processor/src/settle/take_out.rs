@@ -1,9 +1,9 @@
-//! An import's rows out of `clicks` and `arrivals` again: files rewritten without them, in the settler's fenced commits.
+//! Rows out of `clicks` and `arrivals` again: files rewritten without them, in the settler's fenced commits.
 //!
 //! Some files at a time, so that neither memory nor what a lost race costs grows with the import. What is left to do
 //! follows from the lake alone, so a repeat goes on where a killed one stopped.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{Array as _, AsArray as _, BooleanArray, RecordBatch};
@@ -11,8 +11,8 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::TimestampMicrosecondType;
 use arrow::error::ArrowError;
 use futures::StreamExt as _;
-use schemas::UtcMicros;
 use schemas::tables::Table;
+use schemas::{Source, UtcMicros};
 
 use super::desk::{TRIES, fenced};
 use super::error::SettleError;
@@ -28,25 +28,85 @@ const GROUP_BYTES: u64 = 128 << 20;
 /// Files rewritten in one commit.
 const GROUP_FILES: usize = 64;
 
+/// Which rows of `clicks` go.
+#[derive(Clone, Debug)]
+pub(crate) enum Leaving<'a> {
+    /// Those of an import.
+    Import(&'a str),
+    /// Those recovered from lines of one hour.
+    Recovered {
+        /// The hour, since the epoch.
+        hour: i64,
+        /// Of which imports, by workspace.
+        of: HashMap<String, HashSet<String>>,
+        /// Whether rows without a link stay.
+        only_linked: bool,
+    },
+}
+
+impl Leaving<'_> {
+    /// The columns that tell.
+    fn columns(&self) -> &'static [&'static str] {
+        match self {
+            Self::Import(_) => &["import_id"],
+            Self::Recovered { .. } => &["import_id", "event_time", "source", "link_id", "workspace"],
+        }
+    }
+
+    fn why(&self) -> Why {
+        match self {
+            Self::Import(_) => Why::Revert,
+            Self::Recovered { .. } => Why::Decision,
+        }
+    }
+
+    /// Which rows of a batch go.
+    fn marks(&self, batch: &RecordBatch) -> Result<Vec<bool>, ArrowError> {
+        let column = |name: &str| batch.schema().index_of(name).map(|at| batch.column(at));
+        let text = |name: &str| {
+            let texts = column(name)?.as_string_opt::<i32>();
+            texts.ok_or_else(|| ArrowError::SchemaError(format!("{name} is no text")))
+        };
+        let imports = text("import_id")?;
+        let (hour, of, only_linked) = match self {
+            Self::Import(id) => return Ok(imports.iter().map(|import| import == Some(*id)).collect()),
+            Self::Recovered { hour, of, only_linked } => (*hour, of, *only_linked),
+        };
+        let (sources, workspaces, links) = (text("source")?, text("workspace")?, column("link_id")?);
+        let times = column("event_time")?.as_primitive_opt::<TimestampMicrosecondType>();
+        let times = times.ok_or_else(|| ArrowError::SchemaError("event_time is no time".to_owned()))?;
+        let goes = |row: usize| {
+            let is_of =
+                || of.get(workspaces.value(row)).is_some_and(|imports_of| imports_of.contains(imports.value(row)));
+            sources.value(row) == Source::Recovered.as_str()
+                && UtcMicros(times.value(row)).hour() == hour
+                && (links.is_valid(row) || !only_linked)
+                && imports.is_valid(row)
+                && is_of()
+        };
+        Ok((0..batch.num_rows()).map(goes).collect())
+    }
+}
+
 impl Settler {
-    /// Takes the rows of `import_id` out of `clicks`, which are between `first` and `last`. Returns how many went.
+    /// Takes rows out of `clicks`, which are between `first` and `last`. Returns how many went.
     pub(crate) async fn take_out_rows(
         &mut self,
-        import_id: &str,
+        leaving: &Leaving<'_>,
         (first, last): (UtcMicros, UtcMicros),
     ) -> Result<u64, SettleError> {
         let (mut gone, mut lost_races) = (0, 0);
         let mut clean: HashSet<String> = HashSet::new();
         loop {
             self.desk.clicks.refresh().await?;
-            let group = next_group(&self.desk.clicks, import_id, (first, last), &mut clean).await?;
+            let group = next_group(&self.desk.clicks, leaving, (first, last), &mut clean).await?;
             if group.is_empty() {
                 return Ok(gone);
             }
             let mut ledger = Ledger::new(self.desk.final_through().await?);
             let (mut add, mut removed) = (Vec::new(), 0);
             for file in &group {
-                let (rest, rows) = self.rewritten(file, import_id, &mut ledger).await?;
+                let (rest, rows) = self.rewritten(file, leaving, &mut ledger).await?;
                 add.extend(rest);
                 removed += rows;
             }
@@ -61,22 +121,23 @@ impl Settler {
         }
     }
 
-    /// A file of `clicks` without the import's rows, if any others are in it; and how many those were.
+    /// A file of `clicks` without the rows that go, if any others are in it; and how many those were.
     async fn rewritten(
         &self,
         file: &DataFile,
-        import_id: &str,
+        leaving: &Leaving<'_>,
         ledger: &mut Ledger,
     ) -> Result<(Option<NewFile>, u64), SettleError> {
         let clicks = &self.desk.clicks;
         let span = if file.is_one_hour() { Span::Hour } else { Span::Day };
         let (mut batches, mut growing, mut removed) = (clicks.batches(file, &[]).await?, None::<Growing>, 0);
         while let Some(batch) = batches.next().await.transpose()? {
-            let rest =
-                without(&batch, "import_id", &HashSet::from([import_id])).map_err(|e| unfit(Table::Clicks, e))?;
+            let goes = leaving.marks(&batch).map_err(|e| unfit(Table::Clicks, e))?;
+            let stays: BooleanArray = goes.iter().map(|goes| Some(!goes)).collect();
+            let rest = filter_record_batch(&batch, &stays).map_err(|e| unfit(Table::Clicks, e))?;
             if rest.num_rows() < batch.num_rows() {
                 removed += (batch.num_rows() - rest.num_rows()) as u64;
-                note_removed(&batch, import_id, ledger);
+                note_removed(&batch, &goes, leaving.why(), ledger);
             }
             match &mut growing {
                 _ if rest.num_rows() == 0 => {}
@@ -99,7 +160,7 @@ impl Settler {
             self.arrivals.refresh().await?;
             let (mut remove, mut rest, mut gone) = (Vec::new(), Vec::new(), 0);
             for file in self.arrivals.files() {
-                if !holds(&self.arrivals, file, import_id).await? {
+                if !holds(&self.arrivals, file, &Leaving::Import(import_id)).await? {
                     continue;
                 }
                 for batch in self.arrivals.read(file, &[]).await? {
@@ -132,10 +193,10 @@ fn unfit(table: Table, source: ArrowError) -> SettleError {
     SettleError::Rows { table, source }
 }
 
-/// The next files that hold rows of the import. Those found to hold none are remembered as clean: files never change.
+/// The next files that hold rows that go. Those found to hold none are remembered as clean: files never change.
 async fn next_group(
     clicks: &TableHandle,
-    import_id: &str,
+    leaving: &Leaving<'_>,
     (first, last): (UtcMicros, UtcMicros),
     clean: &mut HashSet<String>,
 ) -> Result<Vec<Arc<DataFile>>, SettleError> {
@@ -147,7 +208,7 @@ async fn next_group(
         if group.len() >= GROUP_FILES || bytes + file.size > GROUP_BYTES && !group.is_empty() {
             break;
         }
-        if holds(clicks, file, import_id).await? {
+        if holds(clicks, file, leaving).await? {
             bytes += file.size;
             group.push(Arc::clone(file));
         } else {
@@ -159,11 +220,14 @@ async fn next_group(
     Ok(group)
 }
 
-/// Whether a file holds rows of the import.
-async fn holds(table: &TableHandle, file: &DataFile, import_id: &str) -> Result<bool, SettleError> {
-    let batches = table.read(file, &["import_id"]).await?;
-    let ids = batches.iter().filter_map(|batch| batch.column(0).as_string_opt::<i32>());
-    Ok(ids.flatten().flatten().any(|id| id == import_id))
+/// Whether a file holds rows that go.
+async fn holds(table: &TableHandle, file: &DataFile, leaving: &Leaving<'_>) -> Result<bool, SettleError> {
+    for batch in table.read(file, leaving.columns()).await? {
+        if leaving.marks(&batch).map_err(|e| unfit(table.table(), e))?.contains(&true) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The rows of a batch whose text in `column` is none of `gone`.
@@ -175,16 +239,14 @@ pub(crate) fn without(batch: &RecordBatch, column: &str, gone: &HashSet<&str>) -
     if keep.true_count() == keep.len() { Ok(batch.clone()) } else { filter_record_batch(batch, &keep) }
 }
 
-/// Takes the import's rows of a batch into the ledger.
-fn note_removed(batch: &RecordBatch, import_id: &str, ledger: &mut Ledger) {
+/// Takes the rows of a batch that go into the ledger.
+fn note_removed(batch: &RecordBatch, goes: &[bool], why: Why, ledger: &mut Ledger) {
     let text = |name: &str| batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
     let times =
         batch.column_by_name("event_time").and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>());
     let (Some(imports), Some(workspaces), Some(times)) = (text("import_id"), text("workspace"), times) else { return };
-    for (row, id) in click_ids(batch).enumerate() {
-        if imports.is_valid(row) && imports.value(row) == import_id {
-            let (workspace, time) = (workspaces.value(row), UtcMicros(times.value(row)));
-            ledger.touch(Touch::Removed, Why::Revert, workspace, Some(import_id), (id, time));
-        }
+    for (row, id) in click_ids(batch).enumerate().filter(|(row, _)| goes[*row]) {
+        let import = imports.is_valid(row).then(|| imports.value(row));
+        ledger.touch(Touch::Removed, why, workspaces.value(row), import, (id, UtcMicros(times.value(row))));
     }
 }

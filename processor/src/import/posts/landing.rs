@@ -54,7 +54,7 @@ impl Open {
             let decision = self.decide(chunk).await?;
             let (added, waiting) = (decision.count(Fate::Add), decision.count(Fate::Wait));
             let arrivals = &mut self.tables.settler.arrivals;
-            corrections.keep(arrivals, &chunk.rows, &origin.provider, &decision.fates).await?;
+            corrections.keep(arrivals, &chunk.rows, &origin.brought, &decision.fates).await?;
             if added > 0 {
                 let desk = &mut self.tables.settler.desk;
                 let txns = elsewhere::raised(&desk.clicks, &origin.provider, &chunk.rows, &chunk.arrivals);
@@ -97,7 +97,7 @@ impl Open {
     async fn wait(&mut self, origin: &Origin, chunk: &Chunk, fates: &[Fate]) -> Result<(), SettleError> {
         let rows = chosen(Table::Clicks, &chunk.rows, fates, Fate::Wait)?;
         let arrivals = &mut self.tables.settler.arrivals;
-        let add = arrivals.write_spanning(&arriving_rows(&rows, &origin.provider, false)?, Span::Day).await?;
+        let add = arrivals.write_spanning(&arriving_rows(&rows, &origin.brought, false)?, Span::Day).await?;
         for _ in 0..TRIES {
             let txns = elsewhere::raised(arrivals, &origin.provider, &chunk.rows, &chunk.arrivals);
             match arrivals.commit(Change { add: add.clone(), txns, ..Change::default() }).await {

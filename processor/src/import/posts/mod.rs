@@ -106,6 +106,7 @@ fn origin(post: &EventPost, now: UtcMicros) -> Origin {
         name: format!("POST /v1/events of {day}"),
         workspace: workspace.clone(),
         provider: naming.provider().to_string(),
+        brought: naming.provider().to_string(),
         source: None,
         sha256: String::new(),
         location: None,

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use schemas::UtcMicros;
 
 use super::facts::waiting;
+use super::party::Party;
 use super::{Standing, open_hours, standing, txn_of};
 use crate::lake::{Change, CommitError};
 use crate::settle::desk::{TRIES, fenced};
+use crate::settle::elsewhere::Elsewhere;
 use crate::settle::error::SettleError;
 use crate::settle::settler::{Settled, Settler};
 
@@ -46,16 +48,19 @@ impl Settler {
         for _ in 0..TRIES {
             self.desk.clicks.refresh().await?;
             self.arrivals.refresh().await?;
-            let open = open_hours(&self.desk.clicks).filter(|(of, _)| *of == provider);
-            let mut empty: BTreeSet<i64> = open.map(|(_, hour)| hour).collect();
-            for line in waiting(&self.arrivals, provider, &empty.clone()).await? {
-                empty.remove(&line.time.hour());
+            let open = open_hours(&self.desk.clicks).filter(|(party, _)| party.provider == provider);
+            let mut empty: BTreeSet<(Party, i64)> = open.collect();
+            let hours: BTreeSet<i64> = empty.iter().map(|(_, hour)| *hour).collect();
+            let told = Elsewhere::read(provider, &self.desk.clicks, &self.arrivals);
+            for line in waiting(&self.arrivals, provider, &hours).await? {
+                let hour = line.time.hour();
+                empty.retain(|(party, of)| *of != hour || !party.has(&told, line.is_uploaded, &line.workspace, hour));
             }
             if empty.is_empty() {
                 return Ok(());
             }
             let closed = Standing::version(None);
-            let txns = empty.iter().map(|hour| (txn_of(provider, *hour), closed)).collect();
+            let txns = empty.iter().map(|(party, hour)| (txn_of(party, *hour), closed)).collect();
             let change = fenced(&self.desk.clicks, Change { txns, ..Change::default() });
             match self.desk.clicks.commit(change).await {
                 Ok(_) => return Ok(()),
@@ -67,7 +72,8 @@ impl Settler {
     }
 
     /// Decides the hour that begins at `hour`: its lines without an event, and those that still come, are `settled` as
-    /// recovered or counted. Settles what waits of it.
+    /// recovered or counted. Settles what waits of it; and takes out rows that were recovered before, if they are counted.
+    /// `provider` as [`Mismatched`](super::Mismatched) names it. The same word again goes on where it was broken off.
     ///
     /// # Errors
     /// As [`DecideError`] says.
@@ -77,10 +83,11 @@ impl Settler {
         hour: UtcMicros,
         settled: Standing,
     ) -> Result<Settled, DecideError> {
+        let party = Party::named(provider);
         let mut decided = false;
         for _ in 0..TRIES {
             self.desk.clicks.refresh().await.map_err(SettleError::from)?;
-            match standing(&self.desk.clicks, provider, hour.hour()) {
+            match standing(&self.desk.clicks, &party, hour.hour()) {
                 Some(stands) if stands == settled => {
                     decided = true;
                     break;
@@ -89,7 +96,7 @@ impl Settler {
                 Some(stands) => return Err(DecideError::Decided { provider: provider.to_owned(), hour, stands }),
                 None => return Err(DecideError::NotMismatched { provider: provider.to_owned(), hour }),
             }
-            let txns = vec![(txn_of(provider, hour.hour()), Standing::version(Some(settled)))];
+            let txns = vec![(txn_of(&party, hour.hour()), Standing::version(Some(settled)))];
             let change = fenced(&self.desk.clicks, Change { txns, ..Change::default() });
             if let Err(CommitError::Failed(source)) = self.desk.clicks.commit(change).await {
                 return Err(SettleError::from(source).into());
@@ -98,6 +105,10 @@ impl Settler {
         if !decided {
             return Err(SettleError::Busy { tries: TRIES }.into());
         }
-        Ok(self.settle().await?)
+        let taken_out = match settled {
+            Standing::Counted => self.take_out_recovered(&party, hour.hour()).await?,
+            Standing::Open | Standing::Recovered => 0,
+        };
+        Ok(Settled { taken_out, ..self.settle().await? })
     }
 }

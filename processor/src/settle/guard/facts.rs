@@ -11,6 +11,7 @@ use schemas::{ClickId, Source, UtcMicros};
 use serde::Deserialize;
 
 use super::hours::OriginHours;
+use super::party::Party;
 use crate::lake::{LakeError, TableHandle};
 use crate::settle::ids::click_ids;
 use crate::settle::waiting::corrects;
@@ -27,9 +28,9 @@ pub(super) struct Recovered {
     pub(super) linked: u64,
 }
 
-/// What one hour's rows of `clicks` say.
+/// What one hour's rows of a workspace in `clicks` say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct HourRows {
+pub(super) struct Rows {
     /// Events that an edge's id names.
     pub(super) named: u64,
     /// Events that were given an id at the origin.
@@ -39,6 +40,9 @@ pub(super) struct HourRows {
     /// Rows recovered from lines, by import.
     pub(super) recovered: HashMap<String, Recovered>,
 }
+
+/// What one hour's rows say, by workspace.
+pub(super) type HourRows = BTreeMap<String, Rows>;
 
 /// Rows of `clicks` by hour, of files that have been asked for.
 #[derive(Debug, Default)]
@@ -52,46 +56,60 @@ impl ClickFacts {
         let mut all = HourRows::default();
         for file in clicks.files_between(UtcMicros(hour * HOUR), UtcMicros((hour + 1) * HOUR - 1)) {
             if !self.0.contains_key(&file.path) {
-                let batches = clicks.read(file, &["click_id", "event_time", "source", "import_id", "link_id"]).await?;
+                let columns = ["click_id", "event_time", "source", "import_id", "link_id", "workspace"];
+                let batches = clicks.read(file, &columns).await?;
                 let mut hours = BTreeMap::new();
                 batches.iter().for_each(|batch| take_in(batch, &mut hours));
                 self.0.insert(file.path.clone(), hours);
             }
-            let Some(rows) = self.0.get(&file.path).and_then(|hours| hours.get(&hour)) else { continue };
-            all.named += rows.named;
-            all.nameless += rows.nameless;
-            for (import, told) in &rows.told {
-                *all.told.entry(import.clone()).or_default() += told;
-            }
-            for (import, recovered) in &rows.recovered {
-                let of = all.recovered.entry(import.clone()).or_default();
-                of.rows += recovered.rows;
-                of.linked += recovered.linked;
+            let hours = self.0.get(&file.path);
+            for (workspace, rows) in hours.and_then(|hours| hours.get(&hour)).into_iter().flatten() {
+                all.entry(workspace.clone()).or_default().add(rows);
             }
         }
         Ok(all)
     }
 }
 
+impl Rows {
+    fn add(&mut self, more: &Self) {
+        self.named += more.named;
+        self.nameless += more.nameless;
+        for (import, told) in &more.told {
+            *self.told.entry(import.clone()).or_default() += told;
+        }
+        for (import, recovered) in &more.recovered {
+            let of = self.recovered.entry(import.clone()).or_default();
+            of.rows += recovered.rows;
+            of.linked += recovered.linked;
+        }
+    }
+}
+
 fn take_in(batch: &RecordBatch, hours: &mut BTreeMap<i64, HourRows>) {
     let text = |name: &str| batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
     let times = times(batch, "event_time");
-    let (Some(sources), Some(imports), Some(links), Some(times)) =
-        (text("source"), text("import_id"), text("link_id"), times)
+    let (Some(sources), Some(imports), Some(links), Some(workspaces), Some(times)) =
+        (text("source"), text("import_id"), text("link_id"), text("workspace"), times)
     else {
         return;
     };
     for (row, id) in click_ids(batch).enumerate() {
         let time = UtcMicros(times.value(row));
         let hour = hours.entry(time.hour()).or_default();
+        let workspace = workspaces.value(row);
+        if !hour.contains_key(workspace) {
+            hour.insert(workspace.to_owned(), Rows::default());
+        }
+        let Some(of) = hour.get_mut(workspace) else { continue };
         match sources.value(row).parse() {
             Ok(Source::Origin) if imports.is_valid(row) => {
-                *hour.told.entry(imports.value(row).to_owned()).or_default() += 1;
+                *of.told.entry(imports.value(row).to_owned()).or_default() += 1;
             }
-            Ok(Source::Origin) if is_made_here(id, time) => hour.nameless += 1,
-            Ok(Source::Origin) => hour.named += 1,
+            Ok(Source::Origin) if is_made_here(id, time) => of.nameless += 1,
+            Ok(Source::Origin) => of.named += 1,
             Ok(Source::Recovered) => {
-                let of = hour.recovered.entry(text_or_none(imports, row)).or_default();
+                let of = of.recovered.entry(text_or_none(imports, row)).or_default();
                 of.rows += 1;
                 of.linked += u64::from(links.is_valid(row));
             }
@@ -110,11 +128,19 @@ fn times<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a arrow::array::Pri
 
 /// What `edge_files` says of an import.
 #[derive(Clone, Debug)]
-struct Import {
+pub(super) struct Import {
     id: String,
-    provider: String,
+    pub(super) provider: String,
+    /// Who has uploaded it; none: an operator brought it.
+    tenant: Option<String>,
     is_reverted: bool,
     hours: OriginHours,
+}
+
+impl Import {
+    pub(super) fn is_uploaded(&self) -> bool {
+        self.tenant.is_some()
+    }
 }
 
 /// The imports that have ended.
@@ -126,6 +152,11 @@ struct Told {
     state: String,
 }
 
+#[derive(Deserialize)]
+struct Options {
+    workspace: Option<String>,
+}
+
 impl ImportFacts {
     /// Goes on to what the snapshot says.
     pub(super) async fn follow(&mut self, edge_files: &TableHandle) -> Result<(), LakeError> {
@@ -133,7 +164,8 @@ impl ImportFacts {
         self.0.retain(|path, _| live.contains(path.as_str()));
         for file in edge_files.files() {
             if !self.0.contains_key(&file.path) {
-                let batches = edge_files.read(file, &["id", "provider", "summary", "origin_hours"]).await?;
+                let columns = ["id", "provider", "summary", "origin_hours", "options"];
+                let batches = edge_files.read(file, &columns).await?;
                 self.0.insert(file.path.clone(), batches.iter().flat_map(imports).collect());
             }
         }
@@ -144,26 +176,34 @@ impl ImportFacts {
         self.0.values().flatten()
     }
 
-    /// Lines of the provider's hour that reached the origin, each once.
-    pub(super) fn lines(&self, provider: &str, hour: i64) -> u64 {
-        let of = self.all().filter(|import| import.provider == provider && !import.is_reverted);
-        OriginHours::distinct(of.map(|import| &import.hours), hour)
+    /// Lines of a party's hour that reached the origin, each once, by workspace; of all workspaces that are in the same
+    /// files.
+    pub(super) fn lines(&self, party: &Party, hour: i64) -> BTreeMap<String, u64> {
+        let tells = |import: &&Import| {
+            let of_it = import.provider == party.provider && !import.is_reverted;
+            of_it && (import.tenant.is_none() || import.tenant == party.tenant)
+        };
+        OriginHours::distinct(self.all().filter(tells).map(|import| &import.hours), hour)
     }
 
-    /// Whose lines an import's are; none while it is under way.
-    pub(super) fn provider_of(&self, import: &str) -> Option<&str> {
-        self.all().find(|known| known.id == import).map(|known| known.provider.as_str())
+    /// An import that has ended.
+    pub(super) fn get(&self, import: &str) -> Option<&Import> {
+        self.all().find(|known| known.id == import)
     }
 }
 
 fn imports(batch: &RecordBatch) -> Vec<Import> {
-    let text = |column: usize| batch.column(column).as_string_opt::<i32>();
-    let (Some(ids), Some(providers), Some(told), Some(hours)) = (text(0), text(1), text(2), text(3)) else {
+    let text = |name: &str| batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
+    let (Some(ids), Some(providers), Some(told), Some(hours), Some(options)) =
+        (text("id"), text("provider"), text("summary"), text("origin_hours"), text("options"))
+    else {
         return Vec::new();
     };
     let import = |row: usize| Import {
         id: ids.value(row).to_owned(),
         provider: providers.value(row).to_owned(),
+        // posts have no options, and no lines
+        tenant: serde_json::from_str::<Options>(options.value(row)).ok().and_then(|options| options.workspace),
         is_reverted: serde_json::from_str::<Told>(told.value(row)).is_ok_and(|told| told.state == "reverted"),
         hours: if hours.is_valid(row) { OriginHours::from_text(hours.value(row)) } else { OriginHours::default() },
     };
@@ -179,9 +219,22 @@ pub(super) struct Waiting {
     pub(super) arrived: UtcMicros,
     /// Whether it is of a link of ours.
     pub(super) is_linked: bool,
+    /// Whose link it is of.
+    pub(super) workspace: String,
+    /// Whether that one has uploaded it.
+    pub(super) is_uploaded: bool,
 }
 
-/// The origin-class lines of a provider that wait, of these hours.
+/// Whether a line that is `brought` so is of this provider, and whether a tenant has uploaded it.
+fn is_of(brought: &str, provider: &str) -> (bool, bool) {
+    match brought.strip_prefix(provider) {
+        Some("") => (true, false),
+        Some(rest) => (rest.starts_with('/'), true),
+        None => (false, false),
+    }
+}
+
+/// The origin-class lines of a provider that wait, of these hours, whoever brought them.
 pub(super) async fn waiting(
     arrivals: &TableHandle,
     provider: &str,
@@ -193,26 +246,35 @@ pub(super) async fn waiting(
         hours.range(from..=to).next().is_some()
     };
     for file in arrivals.files().iter().filter(|file| meets(file.min_time, file.max_time)) {
-        let columns =
-            ["click_id", "event_time", "source", "import_id", "link_id", "provider", "arrived_at", "corrects"];
+        let columns = [
+            "click_id",
+            "event_time",
+            "source",
+            "import_id",
+            "link_id",
+            "provider",
+            "arrived_at",
+            "corrects",
+            "workspace",
+        ];
         for batch in arrivals.read(file, &columns).await? {
             let text = |name: &str| batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
-            let (Some(sources), Some(imports), Some(links), Some(providers), Some(at), Some(arrived)) = (
-                text("source"),
-                text("import_id"),
-                text("link_id"),
-                text("provider"),
-                times(&batch, "event_time"),
-                times(&batch, "arrived_at"),
-            ) else {
+            let (Some(sources), Some(imports), Some(links), Some(brought), Some(workspaces)) =
+                (text("source"), text("import_id"), text("link_id"), text("provider"), text("workspace"))
+            else {
+                continue;
+            };
+            let (Some(at), Some(arrived)) = (times(&batch, "event_time"), times(&batch, "arrived_at")) else {
                 continue;
             };
             for (row, id) in click_ids(&batch).enumerate() {
                 let time = UtcMicros(at.value(row));
-                let is_origin = sources.value(row) == Source::Recovered.as_str() && providers.value(row) == provider;
-                if is_origin && hours.contains(&time.hour()) && !corrects(&batch, row) {
+                let (is_of, is_uploaded) = is_of(brought.value(row), provider);
+                let is_origin = sources.value(row) == Source::Recovered.as_str();
+                if is_of && is_origin && hours.contains(&time.hour()) && !corrects(&batch, row) {
                     let (import, arrived) = (text_or_none(imports, row), UtcMicros(arrived.value(row)));
-                    found.push(Waiting { id, time, import, arrived, is_linked: links.is_valid(row) });
+                    let (is_linked, workspace) = (links.is_valid(row), workspaces.value(row).to_owned());
+                    found.push(Waiting { id, time, import, arrived, is_linked, workspace, is_uploaded });
                 }
             }
         }
@@ -227,6 +289,13 @@ fn text_or_none(texts: &StringArray, row: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_providers_lines_are_known_by_how_they_were_brought() {
+        assert_eq!(is_of("nginx", "nginx"), (true, false));
+        assert_eq!(is_of("nginx/acme", "nginx"), (true, true));
+        assert!(!is_of("nginx-2", "nginx").0 && !is_of("other", "nginx").0);
+    }
 
     #[test]
     fn ids_made_at_the_origin_are_told_from_an_edges() {

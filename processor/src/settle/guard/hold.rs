@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use schemas::link::DEFAULT_WORKSPACE;
 use schemas::time::HOUR;
 use schemas::{ClickId, UtcMicros};
 
-use super::facts::{HourRows, Waiting, waiting};
-use super::policy::{Hour, Verdict, may_be_mismatched};
-use super::{Guard, Scope, Standing, linked, providers, standing, txn_of};
-use crate::settle::elsewhere::Elsewhere;
+use super::facts::{HourRows, Import, Waiting, waiting};
+use super::hours::UNLINKED;
+use super::party::Party;
+use super::policy::{Part, Verdict, judge, may_be_mismatched};
+use super::{Guard, Scope, Standing, linked, standing, texts, txn_of};
+use crate::settle::elsewhere::{self, Elsewhere};
 use crate::settle::error::SettleError;
 use crate::settle::settler::Settler;
 use crate::settle::union::{Arrival, Decision, Fate};
@@ -40,20 +43,18 @@ impl Settler {
     ) -> Result<Held, SettleError> {
         let mut held = Held::default();
         let linked = linked(rows);
-        let mut suspects: BTreeMap<(&str, i64), Vec<usize>> = BTreeMap::new();
-        let records = arrivals.iter().zip(&decision.fates).zip(providers(rows)).enumerate();
-        for (number, ((arrival, fate), provider)) in records {
-            if let (Kind::Origin, Fate::Add, Some(provider)) = (arrival.kind, fate, provider) {
-                suspects.entry((provider, arrival.time.hour())).or_default().push(number);
-            }
-        }
+        let suspects: Vec<usize> = (0..arrivals.len())
+            .filter(|record| arrivals[*record].kind == Kind::Origin && decision.fates[*record] == Fate::Add)
+            .collect();
         if suspects.is_empty() {
             return Ok(held);
         }
+        let brought = texts(rows, "provider");
+        let hours = self.by_party(rows, arrivals, suspects, |record| brought[record]);
         let since = self.desk.events_since(self.config.max_skew).await?;
-        for ((provider, hour), mut records) in suspects {
-            let stands = standing(&self.desk.clicks, provider, hour);
-            let (scope, judged) = self.scope(provider, hour, since);
+        for ((party, hour), mut records) in hours {
+            let stands = standing(&self.desk.clicks, &party, hour);
+            let (scope, judged) = self.scope(&party, hour, since);
             records.retain(|record| scope.has(linked[*record]));
             if records.is_empty() {
                 continue;
@@ -66,7 +67,7 @@ impl Settler {
                 }
                 None if !judged => Verdict::Lost,
                 Some(Standing::Open) if !judged => Verdict::Mismatched,
-                _ => self.verdict(provider, hour, scope, complete_through).await?,
+                _ => self.verdict(&party, hour, scope, complete_through).await?,
             };
             let now_stands = match (stands, verdict) {
                 (None | Some(Standing::Open), Verdict::Mismatched) => Some(Standing::Open),
@@ -74,7 +75,7 @@ impl Settler {
                 (stands, _) => stands,
             };
             if now_stands != stands {
-                held.txns.push((txn_of(provider, hour), Standing::version(now_stands)));
+                held.txns.push((txn_of(&party, hour), Standing::version(now_stands)));
             }
             if verdict == Verdict::Lost {
                 continue;
@@ -87,46 +88,67 @@ impl Settler {
         Ok(held)
     }
 
+    /// Some records by their party and hour; `brought` says how each was brought.
+    fn by_party<'a>(
+        &self,
+        rows: &'a [RecordBatch],
+        arrivals: &[Arrival],
+        records: impl IntoIterator<Item = usize>,
+        brought: impl Fn(usize) -> Option<&'a str>,
+    ) -> BTreeMap<(Party, i64), Vec<usize>> {
+        let workspaces = texts(rows, "workspace");
+        let mut groups: BTreeMap<(&str, &str, i64), Vec<usize>> = BTreeMap::new();
+        for record in records {
+            if let (Some(brought), Some(workspace)) = (brought(record), workspaces[record]) {
+                groups.entry((brought, workspace, arrivals[record].time.hour())).or_default().push(record);
+            }
+        }
+        let mut hours: BTreeMap<(Party, i64), Vec<usize>> = BTreeMap::new();
+        for ((brought, workspace, hour), records) in groups {
+            let party = Party::of((&self.desk.clicks, &self.arrivals), brought, workspace, hour);
+            hours.entry((party, hour)).or_default().extend(records);
+        }
+        hours
+    }
+
     /// Lets a chunk's lines wait where their hour stands open, or may be found to be mismatched when it is looked at as
-    /// a whole; and counts those that an operator has said are counted. `rows` are the batches that `arrivals` describe.
+    /// a whole; and counts those that an operator has said are counted. `rows` are the batches that `arrivals` describe,
+    /// `brought` as `arrivals` will know them.
     pub(crate) async fn hold_chunk(
         &mut self,
-        provider: &str,
+        brought: &str,
         rows: &[RecordBatch],
         arrivals: &[Arrival],
         decision: &mut Decision,
     ) -> Result<(), SettleError> {
         let is_missing =
             |arrival: &Arrival, fate: &Fate| arrival.kind == Kind::Origin && matches!(fate, Fate::Add | Fate::Wait);
-        if !arrivals.iter().zip(&decision.fates).any(|(arrival, fate)| is_missing(arrival, fate)) {
+        let records = arrivals.iter().zip(&decision.fates).enumerate();
+        let missing: Vec<usize> =
+            records.filter(|(_, (arrival, fate))| is_missing(arrival, fate)).map(|(record, _)| record).collect();
+        if missing.is_empty() {
             return Ok(());
         }
         let linked = linked(rows);
-        let mut missing: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
-        for (number, (arrival, fate)) in arrivals.iter().zip(&decision.fates).enumerate() {
-            if is_missing(arrival, fate) {
-                missing.entry(arrival.time.hour()).or_default().push(number);
-            }
-        }
+        let hours = self.by_party(rows, arrivals, missing, |_| Some(brought));
         let since = self.desk.events_since(self.config.max_skew).await?;
-        for (hour, mut lines) in missing {
-            let (scope, judged) = self.scope(provider, hour, since);
+        for ((party, hour), mut lines) in hours {
+            let (scope, judged) = self.scope(&party, hour, since);
             lines.retain(|line| scope.has(linked[*line]));
             let due: Vec<usize> = lines.iter().copied().filter(|line| decision.fates[*line] == Fate::Add).collect();
             if due.is_empty() {
                 continue;
             }
-            let fate = match standing(&self.desk.clicks, provider, hour) {
+            let fate = match standing(&self.desk.clicks, &party, hour) {
                 Some(Standing::Recovered) => continue,
                 Some(Standing::Counted) => Fate::Counted,
                 Some(Standing::Open) => Fate::Wait,
                 None if !judged => continue,
                 None if may_be_mismatched(lines.len() as u64) => Fate::Wait,
                 None => {
-                    let there = waiting(&self.arrivals, provider, &BTreeSet::from([hour])).await?;
-                    let there = there.iter().filter(|line| scope.has(line.is_linked)).count();
-                    let before = self.recovered(provider, hour, scope).await?;
-                    if !may_be_mismatched((lines.len() + there) as u64 + before) {
+                    let (there, parts) = self.look_at(&party, hour, scope).await?;
+                    let before: u64 = parts.values().map(|part| part.recovered).sum();
+                    if !may_be_mismatched((lines.len() + there.len()) as u64 + before) {
                         continue;
                     }
                     Fate::Wait
@@ -137,19 +159,15 @@ impl Settler {
         Ok(())
     }
 
-    /// Of which lines of a provider's hour an event may exist, if events are known of then at all; and whether the hour
+    /// Of which lines of a party's hour an event may exist, if events are known of then at all; and whether the hour
     /// is judged. Events of our own are possible from `since` on.
-    fn scope(&self, provider: &str, hour: i64, since: Option<UtcMicros>) -> (Scope, bool) {
-        let from = |first: Option<UtcMicros>| first.is_some_and(|first| first.hour() <= hour);
-        let told = from(self.told_since(provider));
+    pub(super) fn scope(&self, party: &Party, hour: i64, since: Option<UtcMicros>) -> (Scope, bool) {
+        let (clicks, arrivals) = (&self.desk.clicks, &self.arrivals);
+        let tells = |tenant: &String| elsewhere::has_told((clicks, arrivals), &party.provider, tenant, hour);
+        let told = party.tenant.as_ref().is_some_and(tells);
         let scope = if told { Scope::All } else { Scope::Linked };
-        (scope, self.guard.judges(provider) && (told || from(since)))
-    }
-
-    /// Since when events of a provider's requests are made elsewhere.
-    fn told_since(&self, provider: &str) -> Option<UtcMicros> {
-        let told = Elsewhere::read(provider, &self.desk.clicks, &self.arrivals).first();
-        told.map(|first| first.minus(self.config.max_skew))
+        let ours = since.is_some_and(|since| since.hour() <= hour);
+        (scope, self.guard.judges(&party.provider) && (told || ours))
     }
 
     /// The first hour of a provider's that is judged; none where none is.
@@ -158,69 +176,101 @@ impl Settler {
             return Ok(None);
         }
         let own = self.desk.events_since(self.config.max_skew).await?;
-        Ok([own, self.told_since(provider)].into_iter().flatten().map(UtcMicros::hour).min())
+        let told = Elsewhere::read(provider, &self.desk.clicks, &self.arrivals).first_hour();
+        Ok([own.map(UtcMicros::hour), told].into_iter().flatten().min())
+    }
+
+    /// The lines that a party sees wait in an hour, and what is known of each workspace beyond them.
+    async fn look_at(
+        &mut self,
+        party: &Party,
+        hour: i64,
+        scope: Scope,
+    ) -> Result<(Vec<Waiting>, BTreeMap<String, Part>), SettleError> {
+        self.guard.follow_imports().await?;
+        let told = Elsewhere::read(&party.provider, &self.desk.clicks, &self.arrivals);
+        let mut lines = waiting(&self.arrivals, &party.provider, &BTreeSet::from([hour])).await?;
+        lines.retain(|line| scope.has(line.is_linked) && party.sees(&told, line.is_uploaded, &line.workspace, hour));
+        let rows = self.guard.clicks.of(&self.desk.clicks, hour).await?;
+        Ok((lines, self.guard.parts(party, scope, hour, (&rows, &told))))
     }
 
     async fn verdict(
         &mut self,
-        provider: &str,
+        party: &Party,
         hour: i64,
         scope: Scope,
         complete_through: UtcMicros,
     ) -> Result<Verdict, SettleError> {
-        let recovered = self.recovered(provider, hour, scope).await?;
-        let lines = waiting(&self.arrivals, provider, &BTreeSet::from([hour])).await?;
+        let (lines, mut parts) = self.look_at(party, hour, scope).await?;
         let known = self.desk.known(lines.iter().map(|line| (line.id, line.time))).await?;
-        let missed = |line: &&Waiting| !known.contains(&line.id) && scope.has(line.is_linked);
-        let missing: HashMap<ClickId, &Waiting> = lines.iter().filter(missed).map(|line| (line.id, line)).collect();
-        let is_due = |line: &&&Waiting| self.desk.waits().ready(complete_through, Kind::Origin, line.time);
-        let due = missing.values().filter(is_due).count() as u64;
-        let rows = self.guard.clicks.of(&self.desk.clicks, hour).await?;
-        let hour_now = Hour {
-            lines: self.guard.imports.lines(provider, hour),
-            recovered,
-            due,
-            early: missing.len() as u64 - due,
-            named: self.guard.named(provider, &rows),
-            nameless: rows.nameless,
-        };
-        let verdict = hour_now.judge();
-        if verdict != Verdict::Mismatched || standing(&self.desk.clicks, provider, hour).is_some() {
+        let missing: HashMap<ClickId, &Waiting> =
+            lines.iter().filter(|line| !known.contains(&line.id)).map(|line| (line.id, line)).collect();
+        for line in missing.values() {
+            let part = parts.entry(line.workspace.clone()).or_default();
+            let is_due = self.desk.waits().ready(complete_through, Kind::Origin, line.time);
+            *if is_due { &mut part.due } else { &mut part.early } += 1;
+        }
+        let parts: Vec<Part> = parts.into_values().collect();
+        let is_open = standing(&self.desk.clicks, party, hour).is_some();
+        let verdict = judge(&parts, is_open);
+        if verdict != Verdict::Mismatched || is_open {
             return Ok(verdict);
         }
         // the first lines of an import that isn't ended say little of the hour
         let now = UtcMicros::now();
         let came: BTreeMap<&str, UtcMicros> =
             missing.values().map(|line| (line.import.as_str(), line.arrived)).collect();
-        let ended = |import: &str| self.guard.imports.provider_of(import).is_some();
+        let ended = |import: &str| self.guard.imports.get(import).is_some();
         if came.iter().any(|(import, arrived)| now.since(*arrived) < UNDER_WAY && !ended(import)) {
             return Ok(Verdict::Undecided);
         }
+        let sum = |of: fn(&Part) -> u64| parts.iter().map(of).sum::<u64>();
         tracing::warn!(
-            provider, hour = %UtcMicros(hour * HOUR), lines = hour_now.lines, without_event = recovered + due,
-            events_without_id = rows.nameless, "request ids of edge and origin don't meet: lines without an event wait \
-             for `highwater edge-logs settle`"
+            provider = %party.name(), hour = %UtcMicros(hour * HOUR), lines = sum(|part| part.lines),
+            without_event = sum(|part| part.recovered + part.due), events_without_id = sum(|part| part.nameless),
+            "request ids of edge and origin don't meet: lines without an event wait for `highwater edge-logs settle`"
         );
         Ok(verdict)
-    }
-
-    /// Rows that were recovered from the provider's lines of an hour. An import under way may be of any provider.
-    async fn recovered(&mut self, provider: &str, hour: i64, scope: Scope) -> Result<u64, SettleError> {
-        self.guard.follow_imports().await?;
-        let rows = self.guard.clicks.of(&self.desk.clicks, hour).await?;
-        let imports = &self.guard.imports;
-        let of_it = |import: &str| imports.provider_of(import).is_none_or(|known| known == provider);
-        let recovered = rows.recovered.iter().filter(|(import, _)| of_it(import)).map(|(_, recovered)| recovered);
-        Ok(recovered.map(|of| if scope == Scope::All { of.rows } else { of.linked }).sum())
     }
 }
 
 impl Guard {
-    /// Of an hour's events, those that may have a line of this provider under the same id: our own, where it is the edge
-    /// in front, and those made elsewhere of its requests.
-    fn named(&self, provider: &str, rows: &HourRows) -> u64 {
-        let own = if provider == self.edge.provider { rows.named } else { 0 };
-        let of_it = |import: &str| self.imports.provider_of(import).is_some_and(|known| known == provider);
-        own + rows.told.iter().filter(|(import, _)| of_it(import)).map(|(_, events)| events).sum::<u64>()
+    /// What is known of an hour by workspace, as far as the party sees them, but for lines that wait: how many lines
+    /// reached the origin, which of them were recovered, and the events that may have a line of this provider. Our own
+    /// have one under the same id where the provider is the edge in front. Rows of an import under way may be of any
+    /// provider, and of anybody's log.
+    fn parts(
+        &self,
+        party: &Party,
+        scope: Scope,
+        hour: i64,
+        (rows, told): (&HourRows, &Elsewhere),
+    ) -> BTreeMap<String, Part> {
+        let mut parts: BTreeMap<String, Part> = BTreeMap::new();
+        for (workspace, lines) in self.imports.lines(party, hour) {
+            let workspace = match workspace.as_str() {
+                UNLINKED if scope == Scope::All && party.has_unlinked() => DEFAULT_WORKSPACE,
+                UNLINKED => continue,
+                name => name,
+            };
+            if party.sees(told, false, workspace, hour) {
+                parts.entry(workspace.to_owned()).or_default().lines += lines;
+            }
+        }
+        let of_it = |import: &String| self.imports.get(import).is_none_or(|known| known.provider == party.provider);
+        for (workspace, rows) in rows.iter().filter(|(workspace, _)| party.sees(told, false, workspace, hour)) {
+            let part = parts.entry(workspace.clone()).or_default();
+            let seen = |import: &String| {
+                let is_uploaded = self.imports.get(import).is_some_and(Import::is_uploaded);
+                of_it(import) && party.sees(told, is_uploaded, workspace, hour)
+            };
+            let recovered = rows.recovered.iter().filter(|(import, _)| seen(import)).map(|(_, of)| of);
+            part.recovered = recovered.map(|of| if scope == Scope::All { of.rows } else { of.linked }).sum();
+            part.named = rows.told.iter().filter(|(import, _)| of_it(import)).map(|(_, events)| events).sum();
+            part.named += if party.provider == self.edge.provider { rows.named } else { 0 };
+            part.nameless = rows.nameless;
+        }
+        parts
     }
 }

@@ -1,12 +1,14 @@
 //! The guard: lines without an event are recovered only where ids meet (design §4.1).
 //!
 //! ```text
-//! a provider's hour ──► policy: lost | undecided | mismatched
+//! a party's hour ──► policy: lost | undecided | mismatched
 //!    lost: recovered          mismatched: held in `arrivals` until an operator says what they are,
-//!                             or until lines or events come that show that they were lost
+//!                             or until the rest of the hour's lines comes and meets the events that seemed to be theirs
 //! ```
+//! * `party`: whose lines of a provider are judged together
 //! * `policy`, `hours`: what makes an hour mismatched, and how often its lines came; pure
-//! * `facts`: what the tables say of an hour; `hold`: what becomes of records; `decide`: the operator's word
+//! * `facts`: what the tables say of an hour; `hold`: what becomes of records; `decide`: the operator's word; `undo`: rows
+//!   that it shows to be doubles
 //!
 //! Invariants: what stands of an hour is a transaction of `clicks`, set by settlers' fenced commits, and every settler
 //! keeps to it, whatever it is configured for. An operator's word is final.
@@ -17,7 +19,9 @@ mod decide;
 mod facts;
 mod hold;
 pub(crate) mod hours;
+pub(crate) mod party;
 mod policy;
+mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +36,7 @@ pub use decide::DecideError;
 pub(super) use hold::Held;
 
 use self::facts::{ClickFacts, ImportFacts};
+use self::party::Party;
 use crate::lake::{Lake, LakeError, TableHandle};
 
 /// What stands of an hour.
@@ -72,19 +77,19 @@ impl Standing {
 /// The beginning of the transactions that say what stands.
 const PREFIX: &str = "mismatch/";
 
-fn txn_of(provider: &str, hour: i64) -> String {
-    format!("{PREFIX}{provider}/{hour}")
+fn txn_of(party: &Party, hour: i64) -> String {
+    format!("{PREFIX}{}/{hour}", party.name())
 }
 
-/// What stands of a provider's hour, if anything.
-pub(super) fn standing(clicks: &TableHandle, provider: &str, hour: i64) -> Option<Standing> {
-    clicks.txn(&txn_of(provider, hour)).and_then(Standing::of)
+/// What stands of a party's hour, if anything.
+fn standing(clicks: &TableHandle, party: &Party, hour: i64) -> Option<Standing> {
+    clicks.txn(&txn_of(party, hour)).and_then(Standing::of)
 }
 
-/// A provider's hour whose ids don't meet.
+/// An hour whose ids don't meet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatched {
-    /// Whose lines.
+    /// Whose lines: a provider's name, and where they are one tenant's matter, `/` and the workspace's.
     pub provider: String,
     /// The hour's begin.
     pub hour: UtcMicros,
@@ -93,23 +98,32 @@ pub struct Mismatched {
 }
 
 /// The open hours of a snapshot.
-fn open_hours(clicks: &TableHandle) -> impl Iterator<Item = (&str, i64)> {
+fn open_hours(clicks: &TableHandle) -> impl Iterator<Item = (Party, i64)> {
     let open = clicks.txns_with_prefix(PREFIX).filter(|(_, version)| Standing::of(*version) == Some(Standing::Open));
     open.filter_map(|(txn, _)| {
-        let (provider, hour) = txn[PREFIX.len()..].rsplit_once('/')?;
-        Some((provider, hour.parse().ok()?))
+        let (party, hour) = txn[PREFIX.len()..].rsplit_once('/')?;
+        Some((Party::named(party), hour.parse().ok()?))
     })
 }
 
-/// Of `waiting` lines of `provider` by hour, those of open hours.
-pub(crate) fn open_among(clicks: &TableHandle, provider: &str, waiting: &BTreeMap<i64, u64>) -> Vec<Mismatched> {
-    let open = waiting.iter().filter(|(hour, _)| standing(clicks, provider, **hour) == Some(Standing::Open));
-    open.map(|(hour, waiting)| Mismatched {
-        provider: provider.to_owned(),
+/// Numbers of waiting lines: by how they were brought, the workspace of their links, and hour.
+pub(crate) type WaitingLines = BTreeMap<(String, String, i64), u64>;
+
+/// Of waiting lines, those of open hours.
+pub(crate) fn open_among(clicks: &TableHandle, arrivals: &TableHandle, waiting: &WaitingLines) -> Vec<Mismatched> {
+    let mut open: BTreeMap<(Party, i64), u64> = BTreeMap::new();
+    for ((brought, workspace, hour), lines) in waiting {
+        let party = Party::of((clicks, arrivals), brought, workspace, *hour);
+        if standing(clicks, &party, *hour) == Some(Standing::Open) {
+            *open.entry((party, *hour)).or_default() += lines;
+        }
+    }
+    let told = open.into_iter().map(|((party, hour), waiting)| Mismatched {
+        provider: party.name().into_owned(),
         hour: UtcMicros(hour * HOUR),
-        waiting: *waiting,
-    })
-    .collect()
+        waiting,
+    });
+    told.collect()
 }
 
 /// The hours whose ids don't meet, and how many lines of each wait.
@@ -118,23 +132,26 @@ pub(crate) fn open_among(clicks: &TableHandle, provider: &str, waiting: &BTreeMa
 /// When the lake can't be read.
 pub async fn mismatched(lake: &Lake) -> Result<Vec<Mismatched>, LakeError> {
     let clicks = lake.table(Table::Clicks).await?;
-    let mut hours: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
-    open_hours(&clicks).for_each(|(provider, hour)| {
-        hours.entry(provider).or_default().insert(hour);
+    let mut hours: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
+    open_hours(&clicks).for_each(|(party, hour)| {
+        hours.entry(party.provider).or_default().insert(hour);
     });
     if hours.is_empty() {
         return Ok(Vec::new());
     }
     let arrivals = lake.table(Table::Arrivals).await?;
-    let mut found = Vec::new();
+    let mut counts = WaitingLines::new();
     for (provider, hours) in hours {
-        let lines = facts::waiting(&arrivals, provider, &hours).await?;
-        let lines: BTreeSet<_> = lines.into_iter().map(|line| (line.time.hour(), line.id)).collect();
-        let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
-        lines.into_iter().for_each(|(hour, _)| *counts.entry(hour).or_default() += 1);
-        found.extend(open_among(&clicks, provider, &counts));
+        let mut seen = BTreeSet::new();
+        for line in facts::waiting(&arrivals, &provider, &hours).await? {
+            let hour = line.time.hour();
+            if seen.insert((line.is_uploaded, hour, line.id)) {
+                let brought = party::brought_by(&provider, line.is_uploaded.then_some(&*line.workspace)).into_owned();
+                *counts.entry((brought, line.workspace, hour)).or_default() += 1;
+            }
+        }
     }
-    Ok(found)
+    Ok(open_among(&clicks, &arrivals, &counts))
 }
 
 /// The edge in front of our own redirect, as far as it is told of one.
@@ -159,7 +176,7 @@ impl Edge {
     }
 }
 
-/// Which lines of a provider's hour an event may exist of.
+/// Which lines of a party's hour an event may exist of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     /// Our redirect's, of links of ours.
@@ -223,12 +240,12 @@ impl Guard {
     }
 }
 
-/// The providers of rows of `arrivals`, one a row.
-fn providers(rows: &[RecordBatch]) -> Vec<Option<&str>> {
+/// A text of each row.
+pub(crate) fn texts<'a>(rows: &'a [RecordBatch], column: &str) -> Vec<Option<&'a str>> {
     let mut all = Vec::with_capacity(rows.iter().map(RecordBatch::num_rows).sum());
     for batch in rows {
-        match batch.column_by_name("provider").and_then(|column| column.as_string_opt::<i32>()) {
-            Some(providers) => all.extend(providers.iter()),
+        match batch.column_by_name(column).and_then(|column| column.as_string_opt::<i32>()) {
+            Some(texts) => all.extend(texts.iter()),
             None => all.resize(all.len() + batch.num_rows(), None),
         }
     }
@@ -236,7 +253,7 @@ fn providers(rows: &[RecordBatch]) -> Vec<Option<&str>> {
 }
 
 /// Which rows are of links of ours.
-fn linked(rows: &[RecordBatch]) -> Vec<bool> {
+pub(crate) fn linked(rows: &[RecordBatch]) -> Vec<bool> {
     let mut all = Vec::with_capacity(rows.iter().map(RecordBatch::num_rows).sum());
     for batch in rows {
         match batch.column_by_name("link_id") {

@@ -1,0 +1,50 @@
+//! Rows that an operator's word shows to be doubles, out of `clicks` again.
+//!
+//! Before an hour was found to be mismatched, fewer than a hundred of its lines may have been recovered. Once the operator
+//! has said that its lines are counted, so are those.
+
+use std::collections::{HashMap, HashSet};
+
+use schemas::UtcMicros;
+use schemas::time::HOUR;
+
+use super::Scope;
+use super::party::Party;
+use crate::settle::elsewhere::Elsewhere;
+use crate::settle::error::SettleError;
+use crate::settle::settler::Settler;
+use crate::settle::take_out::Leaving;
+
+impl Settler {
+    /// Takes the rows out of `clicks` that were recovered from lines of a party's hour, as far as an event of them may
+    /// exist. Returns how many went. Those of an import that isn't ended stay, as nobody knows whose they are.
+    ///
+    /// # Errors
+    /// As [`SettleError`] says; a repeat goes on.
+    pub(super) async fn take_out_recovered(&mut self, party: &Party, hour: i64) -> Result<u64, SettleError> {
+        let since = self.desk.events_since(self.config.max_skew).await?;
+        self.desk.clicks.refresh().await?;
+        self.arrivals.refresh().await?;
+        self.guard.follow_imports().await?;
+        let (scope, _) = self.scope(party, hour, since);
+        let told = Elsewhere::read(&party.provider, &self.desk.clicks, &self.arrivals);
+        let rows = self.guard.clicks.of(&self.desk.clicks, hour).await?;
+        let mut of: HashMap<String, HashSet<String>> = HashMap::new();
+        for (workspace, rows) in &rows {
+            let is_theirs = |import: &&String| {
+                self.guard.imports.get(import).is_some_and(|known| {
+                    known.provider == party.provider && party.has(&told, known.is_uploaded(), workspace, hour)
+                })
+            };
+            let imports: HashSet<String> = rows.recovered.keys().filter(is_theirs).cloned().collect();
+            if !imports.is_empty() {
+                of.insert(workspace.clone(), imports);
+            }
+        }
+        if of.is_empty() {
+            return Ok(0);
+        }
+        let leaving = Leaving::Recovered { hour, of, only_linked: scope == Scope::Linked };
+        self.take_out_rows(&leaving, (UtcMicros(hour * HOUR), UtcMicros((hour + 1) * HOUR - 1))).await
+    }
+}
