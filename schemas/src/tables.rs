@@ -80,7 +80,8 @@ fn count(name: &str) -> Field {
 }
 
 /// `arrivals`: the columns of `clicks` without `date`, and
-/// `provider` (whose edge the record is of; empty for none), `arrived_at`, `corrects`.
+/// `provider` (whose edge the record is of; empty for none; with `/` and a workspace behind it if that one has uploaded
+/// the log), `arrived_at`, `corrects`.
 /// Column `source` says what a row will become: `edge` (the edge answered), `recovered` (an origin-class line;
 /// counted only if its event never comes), `origin` (a late event). `corrects`: its request is a row of `clicks`
 /// already, which it knows better than; it waits for that row's file to be rewritten, and counts for nothing.
@@ -126,8 +127,8 @@ static REJECTS: LazyLock<SchemaRef> = LazyLock::new(|| {
 
 /// `edge_files`: the logs taken in. `summary` is the JSON of interface §5 as it stood when the file was done; the
 /// counts that may move as waiting lines settle are derived from `clicks` and `arrivals` by `import_id`. `location` is
-/// where the file may be read again, `options` what the import was told (JSON). `origin_hours`: of the provider in
-/// front of our redirect, how many lines of each hour since the epoch reached the origin, with a sample of their ids.
+/// where the file may be read again, `options` what the import was told (JSON). `origin_hours`: how many lines of each
+/// hour since the epoch reached the origin, with a sample of their ids, and how many are of each workspace's links.
 static EDGE_FILES: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
         text("id", false),
