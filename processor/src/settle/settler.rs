@@ -152,6 +152,7 @@ impl Settler {
         let mut settled = Settled::default();
         let complete_through = self.settle_arrivals(now, &mut settled).await?;
         self.metrics.note_duplicates("settle", settled.already_counted);
+        self.close_hours(now).await?;
         self.metrics.note_mismatched(self.guard.open_hours(&self.desk.clicks));
         self.metrics.note_corrected(settled.corrected);
         settled.merges += self.upkeep.compact(&mut self.desk.clicks, complete_through, now, &self.stop).await?;

@@ -134,6 +134,26 @@ async fn a_tenants_uploads_are_judged_by_its_clicks_and_decided_by_name() {
     assert_eq!(provider, "nginx");
 }
 
+/// Once every line has found its event nothing is left to decide.
+#[tokio::test]
+async fn an_hour_whose_lines_have_all_found_their_events_is_closed() {
+    let (bench, hour) = behind_nginx();
+    bench.events(hour, 0..300, |number| made_here(hour, number)).await;
+    assert_eq!(bench.import(&misses(hour, 0..300)).await.mismatched, open_of("nginx", hour, 300));
+    let standing = async || {
+        let clicks = bench.lake.table(Table::Clicks).await.unwrap();
+        clicks.txns_with_prefix("mismatch/").map(|(_, stands)| stands).collect::<Vec<_>>()
+    };
+    let mut settler = bench.settler_behind_nginx().await;
+    let now = UtcMicros::now();
+    settler.pass_at(now).await.unwrap();
+    assert_eq!(standing().await, [1], "something waits");
+    bench.events(hour, 0..300, named).await;
+    settler.pass_at(now.plus(Duration::from_secs(5))).await.unwrap();
+    bench.settler_behind_nginx().await.pass().await.unwrap();
+    assert_eq!((standing().await, bench.by_source(Source::Recovered).await), (vec![0], 0));
+}
+
 /// The first files of a mismatched hour have fewer lines than are held: once they are said to be counted, they are.
 #[tokio::test]
 async fn what_was_recovered_before_goes_when_its_hour_is_counted() {

@@ -1,6 +1,7 @@
 //! An operator's word on an hour whose ids don't meet.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use schemas::UtcMicros;
 
@@ -39,7 +40,23 @@ pub enum DecideError {
     Settle(#[from] SettleError),
 }
 
+/// How often it is looked for open hours that are empty, where any are open.
+const LOOK_EVERY: Duration = Duration::from_secs(600);
+
 impl Settler {
+    /// Closes open hours of which nothing waits any more, as all their lines have found their events; now and then.
+    pub(in crate::settle) async fn close_hours(&mut self, now: UtcMicros) -> Result<(), SettleError> {
+        if self.guard.closed_at.is_some_and(|last| now.since(last) < LOOK_EVERY) {
+            return Ok(());
+        }
+        let providers: BTreeSet<String> = open_hours(&self.desk.clicks).map(|(party, _)| party.provider).collect();
+        for provider in &providers {
+            self.close_empty_hours(provider).await?;
+            self.guard.closed_at = Some(now);
+        }
+        Ok(())
+    }
+
     /// Closes the provider's open hours of which nothing waits any more.
     ///
     /// # Errors

@@ -7,8 +7,8 @@
 //! ```
 //! * `party`: whose lines of a provider are judged together
 //! * `policy`, `hours`: what makes an hour mismatched, and how often its lines came; pure
-//! * `facts`: what the tables say of an hour; `hold`: what becomes of records; `decide`: the operator's word; `undo`: rows
-//!   that it shows to be doubles
+//! * `facts`, `imports`: what the tables say of an hour; `look`: the verdict on it; `hold`: what becomes of records
+//! * `decide`: the operator's word; `undo`: rows that it shows to be doubles
 //!
 //! Invariants: what stands of an hour is a transaction of `clicks`, set by settlers' fenced commits, and every settler
 //! keeps to it, whatever it is configured for. An operator's word is final.
@@ -19,6 +19,8 @@ mod decide;
 mod facts;
 mod hold;
 pub(crate) mod hours;
+mod imports;
+mod look;
 pub(crate) mod party;
 mod policy;
 mod undo;
@@ -35,7 +37,8 @@ use serde::{Deserialize, Serialize};
 pub use decide::DecideError;
 pub(super) use hold::Held;
 
-use self::facts::{ClickFacts, ImportFacts};
+use self::facts::ClickFacts;
+use self::imports::ImportFacts;
 use self::party::Party;
 use crate::lake::{Lake, LakeError, TableHandle};
 
@@ -201,12 +204,14 @@ pub(super) struct Guard {
     imports: ImportFacts,
     /// What stood when records were last looked at.
     stood: Vec<(String, i64)>,
+    /// When it was last looked for open hours that are empty.
+    closed_at: Option<UtcMicros>,
 }
 
 impl Guard {
     pub(super) fn new(lake: Lake, edge: Edge) -> Self {
         let (clicks, imports) = (ClickFacts::default(), ImportFacts::default());
-        Self { lake, edge, edge_files: None, clicks, imports, stood: Vec::new() }
+        Self { lake, edge, edge_files: None, clicks, imports, stood: Vec::new(), closed_at: None }
     }
 
     /// Whether lines of this provider are judged: where ids aren't trusted, none is missed.
