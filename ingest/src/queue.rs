@@ -129,8 +129,9 @@ pub trait UploadStore: Send + Sync + Debug {
     /// The identity of an import of these bytes on these terms.
     fn id_of(&self, sha256: &[u8; 32], terms: &Terms) -> String;
 
-    /// Whether the lake holds nothing of a log that is done, because an operator took it back.
-    async fn is_reverted(&self, id: &str) -> Result<bool, PortError>;
+    /// Whether a log that is done is wanted again, because an operator took it back, or another that its lines were
+    /// counted by.
+    async fn may_come_again(&self, id: &str) -> Result<bool, PortError>;
 
     /// The summary (interface §5) of a queued log as of now.
     async fn summary(&self, log: &QueuedLog) -> Result<Value, PortError>;

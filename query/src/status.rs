@@ -84,7 +84,8 @@ pub struct SamplingStatus {
 /// Logs of the edge.
 #[derive(Clone, Debug, Serialize)]
 pub struct EdgeLogsStatus {
-    /// Logs that wait for their turn or are being taken in.
+    /// Logs that wait for their turn or are being taken in, also once more because another was taken back; and those being
+    /// taken back.
     pub queued: u64,
     /// Lines that wait for their event.
     pub waiting: u64,

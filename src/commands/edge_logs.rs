@@ -4,31 +4,31 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use processor::import::{Importer, Reverted, Stored, Summary, stored};
+use processor::import::{Reverted, State, Stored, Summary};
 use processor::settle::{Settler, Standing};
 use serde::Serialize;
 use serde_json::json;
 
+use super::logs_known::{Known, known};
 use super::{backfill, open, print, summary};
 use crate::cli::{EdgeLogs, SettleAs};
 use crate::config::Config;
-use crate::run::{enricher, reopen, settle_config};
+use crate::run::{Again, enricher, settle_config};
 
 /// Lists the logs, or shows one, as they stand now.
 pub(crate) async fn run(command: EdgeLogs, config: &Config) -> anyhow::Result<ExitCode> {
-    let lake = open::lake(config)?;
     match command {
         EdgeLogs::List(flags) => {
-            let imports = stored(&lake, None).await?;
-            if flags.json { print::json(&imports)? } else { print::line(&table(&imports))? }
+            let logs = known(config, None).await?;
+            if flags.json { print::json(&logs)? } else { print::line(&table(&logs))? }
         }
         EdgeLogs::Show { id, json } => {
-            let found = stored(&lake, Some(&id)).await?.pop();
-            let import = found.with_context(|| format!("there is no import {id}; `edge-logs list` names them"))?;
-            if json { print::json(&import)? } else { print::line(&text(&import))? }
+            let found = known(config, Some(&id)).await?.pop();
+            let log = found.with_context(|| format!("there is no edge log {id}; `edge-logs list` names them"))?;
+            if json { print::json(&log)? } else { print::line(&text(&log))? }
         }
         EdgeLogs::Settle { provider, hour, settle_as, json } => {
-            let registry = Arc::new(open::link_store(config).await?);
+            let (lake, registry) = (open::lake(config)?, Arc::new(open::link_store(config).await?));
             let mut settler = Settler::new(&lake, registry, Arc::new(enricher(config)?), settle_config(config)).await?;
             let standing = match settle_as {
                 SettleAs::Recovered => Standing::Recovered,
@@ -89,7 +89,11 @@ struct Outcome {
     removed: u64,
     /// Records that have left `arrivals`.
     removed_waiting: u64,
-    /// Logs taken in again.
+    /// Whether it had been taken back before, so that nothing of it was left.
+    was_gone: bool,
+    /// Its lines that were rows of others: what they have told of those stays there.
+    counted_elsewhere: u64,
+    /// Logs decided anew.
     again: Vec<Summary>,
     /// Logs that can't be read any more.
     deliver_again: Vec<Missing>,
@@ -103,78 +107,95 @@ struct Missing {
     location: Option<String>,
     sha256: String,
     why: String,
+    /// The import because of which it is to be taken in again, where that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    again_for: Option<String>,
 }
 
-/// Takes an import back and takes in again what overlaps with it. Ends with 1 while something is to be delivered again.
+/// Takes an import back and takes in again what overlaps with it. Ends with 1 while something is to be delivered again
+/// because of it.
 async fn revert(id: &str, json: bool, config: &Config) -> anyhow::Result<ExitCode> {
     let importer = backfill::importer(config).await?;
-    let Reverted { import, removed, removed_waiting, again } = importer.revert(id).await?;
+    let (store, lake) = (open::link_store(config).await?, open::lake(config)?);
+    let Reverted { import, removed, removed_waiting, was_gone, counted_elsewhere, again } = importer.revert(id).await?;
+    let (reverted, deliver_again) = (import, Vec::new());
     let mut outcome =
-        Outcome { reverted: import, removed, removed_waiting, again: Vec::new(), deliver_again: Vec::new() };
+        Outcome { reverted, removed, removed_waiting, was_gone, counted_elsewhere, again: Vec::new(), deliver_again };
+    let intake = Again::new(config, &store, &lake, importer.clone())?;
     for other in again {
-        match take_in_again(config, &importer, &other).await {
+        match intake.take_in(&other).await {
             Ok(summary) => outcome.again.push(summary),
-            Err(error) => outcome.deliver_again.push(Missing {
+            Err(why) => outcome.deliver_again.push(Missing {
+                again_for: other.summary.again_for.filter(|of| of != id),
                 id: other.summary.id,
                 name: other.summary.name,
                 location: other.location,
                 sha256: other.sha256,
-                why: crate::explain(&error),
+                why,
             }),
         }
     }
+    // events that were to correct rows that went are rows of their own now
+    importer.correct().await?;
     if json {
         print::json(&outcome)?
     } else {
         print::line(&told(&outcome))?
     }
-    Ok(if outcome.deliver_again.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
-}
-
-/// Takes a log in once more, from where it came and as it was told then.
-async fn take_in_again(config: &Config, importer: &Importer, log: &Stored) -> anyhow::Result<Summary> {
-    let location = log.location.as_deref().context("it came through a pipe, and can't be read again")?;
-    let options = log.options.clone().context("it was taken in with options that this version doesn't know")?;
-    let (store, lake) = (open::link_store(config).await?, open::lake(config)?);
-    let mut input = reopen(config, &store, &lake, location).await?;
-    input.name.clone_from(&log.summary.name);
-    Ok(importer.import(input.expecting(&log.sha256), options, |_| {}).await?)
+    let is_whole = outcome.deliver_again.iter().all(|log| log.again_for.is_some());
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// The outcome for people.
 fn told(outcome: &Outcome) -> String {
     let summary = &outcome.reverted.summary;
-    let mut lines = vec![format!(
-        "{} (id {}) is taken back: {} rows and {} waiting records are gone",
-        summary.name, summary.id, outcome.removed, outcome.removed_waiting
-    )];
-    if !outcome.again.is_empty() {
-        lines.push("taken in again, as lines of theirs may have been counted by those rows:".to_owned());
-        lines.extend(outcome.again.iter().map(summary::text));
+    let of = format!("{} (id {})", summary.name, summary.id);
+    let mut lines = vec![if outcome.was_gone {
+        format!("{of} was taken back before: nothing of it is left")
+    } else {
+        format!("{of} is taken back: {} rows and {} waiting records are gone", outcome.removed, outcome.removed_waiting)
+    }];
+    if outcome.counted_elsewhere > 0 {
+        lines.push(format!(
+            "{} lines of it were counted by rows of others; what they have told of those (an agent, a referrer) stays there",
+            outcome.counted_elsewhere
+        ));
     }
-    if !outcome.deliver_again.is_empty() {
+    if !outcome.again.is_empty() {
+        lines.push("decided anew, as lines of theirs may have been counted by rows that went:".to_owned());
+        lines.extend(outcome.again.iter().map(summary::text_anew));
+    }
+    let (of_others, own): (Vec<&Missing>, Vec<&Missing>) =
+        outcome.deliver_again.iter().partition(|log| log.again_for.is_some());
+    let missing = |log: &&Missing| format!("  {} (id {}): {}", log.name, log.id, log.why);
+    if !own.is_empty() {
         lines.push("deliver these again; until then lines of theirs may be missing:".to_owned());
-        let missing = |log: &Missing| format!("  {} (id {}): {}", log.name, log.id, log.why);
-        lines.extend(outcome.deliver_again.iter().map(missing));
+        lines.extend(own.iter().map(missing));
+    }
+    if !of_others.is_empty() {
+        lines.push("still to be delivered again since others were taken back:".to_owned());
+        lines.extend(of_others.iter().map(missing));
     }
     lines.join("\n")
 }
 
-/// One import for people.
-fn text(import: &Stored) -> String {
-    let source = import.source_name.as_ref().map(|name| format!(", source {name}")).unwrap_or_default();
-    let location = import.location.as_ref().map(|location| format!(", from {location}")).unwrap_or_default();
-    format!(
-        "{}\n  {} at {}, workspace {}{source}{location}",
-        summary::text(&import.summary),
-        import.summary.state.as_str(),
-        import.imported_at,
-        import.workspace,
-    )
+/// One log for people.
+fn text(log: &Known) -> String {
+    let source = log.source_name().map(|name| format!(", source {name}")).unwrap_or_default();
+    let location = log.location().map(|location| format!(", from {location}")).unwrap_or_default();
+    let (summary, workspace) = (log.summary(), log.workspace());
+    let facts = format!("{} at {}, workspace {workspace}{source}{location}", summary.state.as_str(), log.at());
+    match log {
+        Known::Taken(_) => format!("{}\n  {facts}", summary::text(summary)),
+        Known::Outside(_) => {
+            let note = summary.note.as_ref().map(|note| format!("\n  note: {note}")).unwrap_or_default();
+            format!("{} (id {})\n  {facts}{note}", summary.name, summary.id)
+        }
+    }
 }
 
-/// All imports for people, one a line.
-fn table(imports: &[Stored]) -> String {
+/// All logs for people, one a line; then what is to be known of those that aren't done.
+fn table(logs: &[Known]) -> String {
     let head = [
         "id",
         "state",
@@ -189,22 +210,29 @@ fn table(imports: &[Stored]) -> String {
         "rejected",
         "imported_at",
     ];
-    let cells = imports.iter().map(|import| {
-        let summary = &import.summary;
+    let cells = logs.iter().map(|log| {
+        let summary = log.summary();
         vec![
             summary.id.clone(),
             summary.state.as_str().to_owned(),
             summary.name.clone(),
-            summary.format.clone(),
-            import.source_name.clone().unwrap_or_else(|| "-".to_owned()),
+            if summary.format.is_empty() { "-".to_owned() } else { summary.format.clone() },
+            log.source_name().unwrap_or("-").to_owned(),
             summary.records.to_string(),
             summary.added.total().to_string(),
             summary.already_counted.to_string(),
             summary.waiting.to_string(),
             summary.ignored.total().to_string(),
             summary.rejected_total().to_string(),
-            import.imported_at.to_string(),
+            log.imported_at().map_or_else(|| "-".to_owned(), |at| at.to_string()),
         ]
     });
-    print::columns(&head, &cells.collect::<Vec<_>>())
+    let mut text = print::columns(&head, &cells.collect::<Vec<_>>());
+    let open = |summary: &&Summary| !matches!(summary.state, State::Done | State::Reverted);
+    for summary in logs.iter().map(Known::summary).filter(open) {
+        if let Some(note) = &summary.note {
+            text.push_str(&format!("\n{} {}: {note}", summary.id, summary.state.as_str()));
+        }
+    }
+    text
 }

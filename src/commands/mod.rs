@@ -8,6 +8,7 @@ mod edge_logs;
 mod import;
 mod journal;
 mod link;
+mod logs_known;
 mod report;
 mod sql;
 mod stream;

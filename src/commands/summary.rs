@@ -4,8 +4,16 @@ use processor::import::{Checks, Summary};
 
 /// A summary for people: what came, and what became of the rest.
 pub(crate) fn text(summary: &Summary) -> String {
+    told(summary, if summary.dry_run { "would add" } else { "added" })
+}
+
+/// The summary of a log that was taken in once more: what it has are its rows, whether they have come now or before.
+pub(super) fn text_anew(summary: &Summary) -> String {
+    told(summary, "decided anew, it has brought")
+}
+
+fn told(summary: &Summary, did: &str) -> String {
     let mut lines = Vec::new();
-    let did = if summary.dry_run { "would add" } else { "added" };
     let format = if summary.format.is_empty() { "empty" } else { &summary.format };
     lines.push(format!("{} ({format}, id {})", summary.name, summary.id));
     let added = &summary.added;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ingest::ports::{JournalState, Registry as _};
+use processor::import::{State, Stored, unfinished};
 use processor::lake::Lake;
 use query::VerifyReport;
 use redirect::links::LinkStore;
@@ -42,6 +43,18 @@ struct Verified {
     complete_through: UtcMicros,
     clicks: VerifyReport,
     journals: Vec<JournalProgress>,
+    /// Logs of which lines may be missing.
+    edge_logs: Vec<LogProgress>,
+}
+
+/// A log that is being taken back, or was to be taken in again.
+#[derive(Debug, Serialize)]
+struct LogProgress {
+    id: String,
+    name: String,
+    state: &'static str,
+    /// What is known of it, and what to do about it.
+    note: Option<String>,
 }
 
 /// Recounts and prints.
@@ -58,14 +71,25 @@ pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode
     }
     let complete_through = store.complete_through(UtcMicros::now()).await?;
     let clicks = open::query_service(config).await?.verify(config.edge.max_skew.0).await?;
-    let ok = clicks.ok && journals.iter().all(|journal| journal.ok);
-    let verified = Verified { ok, complete_through, clicks, journals };
+    let mut edge_logs = unfinished(&lake).await?;
+    // one whose last lines are on their way is nothing to worry about
+    edge_logs.retain(|log| log.summary.state != State::Running);
+    let edge_logs: Vec<LogProgress> = edge_logs.into_iter().map(LogProgress::of).collect();
+    let ok = clicks.ok && journals.iter().all(|journal| journal.ok) && edge_logs.is_empty();
+    let verified = Verified { ok, complete_through, clicks, journals, edge_logs };
     if flags.json {
         print::json(&verified)?;
     } else {
         print::line(&text(&verified))?;
     }
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+impl LogProgress {
+    fn of(log: Stored) -> Self {
+        let Stored { summary, .. } = log;
+        Self { id: summary.id, name: summary.name, state: summary.state.as_str(), note: summary.note }
+    }
 }
 
 async fn journals(store: &LinkStore, lake: &Lake, directory: &Path) -> anyhow::Result<Vec<JournalProgress>> {
@@ -108,6 +132,10 @@ fn text(verified: &Verified) -> String {
             journal.id, journal.state, journal.in_lake
         ));
     }
+    lines.extend(verified.edge_logs.iter().map(|log| {
+        let note = log.note.as_deref().unwrap_or("lines of it may be missing");
+        format!("edge log {} (id {}) {}: {note}", log.name, log.id, log.state)
+    }));
     lines.push(format!("complete through {}", verified.complete_through));
     lines.push(if verified.ok { "all is well" } else { "there are differences" }.to_owned());
     lines.join("\n")

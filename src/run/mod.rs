@@ -44,7 +44,7 @@ pub(crate) use redirect::id_mode;
 pub(crate) use standing::lost_journals;
 pub(crate) use status::Sources;
 pub(crate) use trouble::{Found, Held, trouble};
-pub(crate) use uploads::reopen;
+pub(crate) use uploads::{Again, unended};
 
 use anyhow::Context;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ingest::ports::{JournalState, RegisteredJournal, Registry};
+use processor::import::{State, unfinished};
 use processor::lake::Lake;
 use processor::settle::{Mismatched, waiting};
 use query::status::{
@@ -145,8 +146,10 @@ impl Sources {
         let arrivals = self.lake.table(Table::Arrivals).await.map_err(failed)?;
         let mismatched = processor::settle::mismatched(&self.lake).await.map_err(failed)?;
         let hour = |one: Mismatched| MismatchedHour { provider: one.provider, hour: one.hour, waiting: one.waiting };
+        let left = unfinished(&self.lake).await.map_err(failed)?;
+        let again = left.iter().filter(|log| matches!(log.summary.state, State::Queued | State::Reverting)).count();
         Ok(EdgeLogsStatus {
-            queued: self.store.queued_logs().await.map_err(failed)?,
+            queued: self.store.queued_logs().await.map_err(failed)? + again as u64,
             waiting: waiting(&arrivals).await.map_err(failed)?,
             mismatched: mismatched.into_iter().map(hour).collect(),
             sources: sources

@@ -91,6 +91,16 @@ async fn an_import_is_taken_back_and_what_overlaps_is_taken_in_again() -> anyhow
     let outcome: Value = serde_json::from_slice(&output.stdout)?;
     assert!(outcome["deliver_again"][0]["name"].as_str().is_some_and(|name| name.ends_with("a.log")), "{outcome:#}");
     assert_eq!(rows(&node)?, 40);
+    let failed = node.json(&["edge-logs", "show", &id("a.log"), "--json"])?;
+    assert_eq!((failed["state"].as_str(), &failed["again_for"]), (Some("failed"), &id("b.log").into()), "{failed:#}");
+    assert!(node.ok(&["edge-logs", "list"])?.contains("deliver it again"));
+    let verified = node.cli(&["verify"])?;
+    let said = String::from_utf8_lossy(&verified.stdout).into_owned();
+    assert!(verified.status.code() == Some(1) && said.contains("a.log"), "{said}");
+    let again = node.cli(&["edge-logs", "revert", &id("b.log")])?;
+    let said = String::from_utf8_lossy(&again.stdout).into_owned();
+    assert!(again.status.code() == Some(1) && said.contains("was taken back before"), "{said}");
+    assert!(said.contains("deliver these again"), "{said}");
     std::fs::write(&a, kept)?;
     let again = backfill(&node, &a)?;
     assert_eq!((again["state"].as_str(), rows(&node)?), (Some("done"), 60), "{again:#}");
@@ -99,6 +109,55 @@ async fn an_import_is_taken_back_and_what_overlaps_is_taken_in_again() -> anyhow
     assert!(report["meta"]["restated_at"].is_string(), "{report:#}");
     node.ok(&["verify"])?;
     assert_eq!(node.cli(&["edge-logs", "revert", "nothing"])?.status.code(), Some(1));
+    node.stop().await
+}
+
+/// A revert that is killed at any moment loses nothing of what others hold: `up` goes on with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_revert_is_ended_and_nothing_of_others_is_lost() -> anyhow::Result<()> {
+    let mut node = Node::new(crate::binary(), "", "")?;
+    node.start().await?;
+    let mut total = 0;
+    for (round, pause) in [0, 20, 60, 150].into_iter().enumerate() {
+        let round = round as u64;
+        let (at, from) = (UtcMicros(UtcMicros::now().0 - (5_000 + round as i64 * 20_000) * SECOND), round * 10_000);
+        let common = |numbers: std::ops::Range<u64>| lines("x.example.com", "HIT", numbers, at);
+        let b = write(node.folder(), &format!("b{round}.log"), &common(from..from + 200))?;
+        let reverted = backfill(&node, &b)?;
+        for part in 0..4 {
+            let text =
+                [common(from + part * 50..from + part * 50 + 50), common(from + 1_000 + part..from + 1_001 + part)];
+            backfill(&node, &write(node.folder(), &format!("a{round}-{part}.log"), &text.concat())?)?;
+        }
+        total += 204;
+        let entries = |table: &str| {
+            let folder = node.data().join("lake").join(table).join("_delta_log");
+            std::fs::read_dir(folder).map_or(0, Iterator::count)
+        };
+        let before = entries("clicks");
+        let mut command = std::process::Command::new(node.binary());
+        command.arg("--config").arg(node.config()).current_dir(node.folder());
+        command.args(["edge-logs", "revert", reverted["id"].as_str().unwrap_or_default()]);
+        let mut child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn()?;
+        while entries("clicks") <= before && child.try_wait()?.is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // somewhere in what it does then
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        child.kill()?;
+        child.wait()?;
+    }
+    let until = std::time::Instant::now() + Duration::from_secs(120);
+    let open = |list: &Value| {
+        let states = list.as_array().into_iter().flatten().filter_map(|log| log["state"].as_str());
+        states.filter(|state| !matches!(*state, "done" | "reverted")).count()
+    };
+    while open(&node.json(&["edge-logs", "list", "--json"])?) > 0 && std::time::Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    node.ok(&["verify"])?;
+    assert_eq!(rows(&node)?, total, "{}", node.ok(&["edge-logs", "list"])?);
+    assert_eq!(node.get("/v1/status").await?["edge_logs"]["queued"], 0);
     node.stop().await
 }
 

@@ -278,6 +278,21 @@ async fn watched_prefixes_take_each_log_once_and_make_numbers_final() -> anyhow:
     assert_eq!(status["edge_logs"]["sources"][0]["name"], "./incoming", "{status:#}");
     assert_eq!(rows(&node, "abc")?, 300);
     assert!(node.log().contains("diary.txt"), "a log that can't be read is named: {}", node.log());
+    let list = node.json(&["edge-logs", "list", "--json"])?;
+    let failed =
+        list.as_array().into_iter().flatten().find(|log| log["state"] == "failed").cloned().unwrap_or_default();
+    assert!(failed["location"].as_str().is_some_and(|at| at.ends_with("diary.txt")), "{list:#}");
+    let shown = node.ok(&["edge-logs", "show", failed["id"].as_str().unwrap_or_default()])?;
+    assert!(shown.contains("diary.txt") && shown.contains("failed at") && shown.contains("note: "), "{shown}");
+    assert!(node.ok(&["edge-logs", "list"])?.contains("diary.txt"));
+    // the log of the process names the queue's id
+    let log = node.log();
+    let line =
+        log.lines().find(|line| line.contains("edge log taken in") && line.contains("a.log")).unwrap_or_default();
+    let words: String = line.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { ' ' }).collect();
+    let id = words.split(' ').find(|word| word.len() == 32).unwrap_or_default().to_owned();
+    let taken = node.json(&["edge-logs", "show", &id, "--json"])?;
+    assert_eq!((&taken["state"], &taken["added"]["edge"]), (&"done".into(), &100.into()), "{line}: {taken:#}");
 
     // remembered over a restart; what comes new, or grows, is taken in
     node.kill()?;

@@ -10,14 +10,15 @@
 //! first-hand; an agent brings the visitor that was made with it; a `HEAD` stays a `HEAD`. What follows from the fields
 //! (class, browser, device …) is worked out anew by the enricher, as for any row.
 //!
-//! Who brought the row is kept apart: the stream, else the import that was first. Rows of an import can be taken back,
-//! and one that has only corrected a row must not take the row with it.
+//! Who brought the row is kept apart: whoever has the event rather than a line of it, of these the stream, else the import
+//! that was first. Rows of an import can be taken back: one that has only corrected a row must not take the row with it,
+//! and a log must not take an event with it that has been posted, as nobody can bring that again.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
 use schemas::click::{Utm, Verdict};
-use schemas::{Click, Method};
+use schemas::{Click, Method, Source};
 
 use super::enricher::Enricher;
 use super::facts::{self, AgentKnown, method_rank, short, short_of, source_rank};
@@ -37,6 +38,14 @@ fn first_hand<'a>(a: &'a Click, b: &'a Click) -> &'a Click {
     better(a, b, |click| {
         let link = (&click.workspace, click.link_id, &click.domain, &click.code);
         (source_rank(click.source), click.event_time, link, click.revision, &click.destination, click.status)
+    })
+}
+
+/// The one whose the row is, to be taken back with it. Of lines none is nearer to the request than another.
+fn owner<'a>(a: &'a Click, b: &'a Click) -> &'a Click {
+    let lines = source_rank(Source::Edge);
+    better(a, b, |click| {
+        (source_rank(click.source).min(lines), click.import_id.is_some(), click.ingest_time, &click.import_id)
     })
 }
 
@@ -76,7 +85,7 @@ impl Enricher {
 
     fn join(&self, a: &Click, b: &Click) -> Click {
         let request = first_hand(a, b);
-        let brought = better(a, b, |click| (click.import_id.is_some(), click.ingest_time, &click.import_id));
+        let brought = owner(a, b);
         let agent = better(a, b, by_agent);
         let place = better(a, b, by_place);
         let method = if method_rank(b.method) > method_rank(a.method) { b.method } else { a.method };

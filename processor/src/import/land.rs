@@ -56,6 +56,10 @@ pub(super) struct Lander<'a> {
     pub(super) spans: Spans,
     /// Whether the lake must be asked.
     pub(super) recount: bool,
+    /// Chunks that have come by.
+    pub(super) chunks: i64,
+    /// Whether this run has brought the row of `edge_files`, or found it there.
+    pub(super) is_told: bool,
     /// The first hour in which it is to be found out whether ids meet.
     pub(super) judged_since: Option<i64>,
     /// Lines that reached the origin since then.
@@ -82,6 +86,7 @@ impl Resumed {
 impl Lander<'_> {
     /// Brings a chunk into the lake.
     pub(super) async fn land(&mut self, chunk: Chunk) -> Result<(), Failure> {
+        self.chunks = chunk.number + 1;
         chunk.arrivals.iter().for_each(|arrival| self.spans.add(arrival.time));
         if let Some(since) = self.judged_since {
             let (workspaces, linked) = (texts(&chunk.rows, "workspace"), linked(&chunk.rows));
@@ -186,24 +191,30 @@ impl Lander<'_> {
 
     /// Rejected lines, and with the last chunk the import itself.
     async fn write_side(&mut self, chunk: &Chunk, decision: &Decision) -> Result<(), Failure> {
-        let (now, contains) = (UtcMicros::now(), chunk.number + 1);
+        let contains = chunk.number + 1;
         if !chunk.rejects.is_empty() {
-            let rows = side::rejects(&self.origin, &chunk.rejects, now)
+            let rows = side::rejects(&self.origin, &chunk.rejects, UtcMicros::now())
                 .map_err(|source| SettleError::Rows { table: Table::Rejects, source })?;
             append_once(&mut self.side.rejects, &rows, &self.txn, contains, None).await?;
         }
         if let Some(ending) = &chunk.ending {
             let mut summary = self.summary.clone();
             count(&mut summary, chunk, decision);
-            summary.state = State::Done;
-            summary.seconds = self.started.elapsed().as_secs_f64();
-            summary.note = self.remarks(&summary, ending.truncated.as_deref());
-            summary.check(&self.settler.arrivals);
-            let hours = self.origin_hours.to_text();
-            let row = side::edge_file(&self.origin, &summary, hours, now)
-                .map_err(|source| SettleError::Rows { table: Table::EdgeFiles, source })?;
-            append_once(&mut self.side.edge_files, &row, &self.txn, contains, Some(&self.origin.import_id)).await?;
+            Box::pin(self.tell(summary, contains, ending.truncated.as_deref())).await?;
         }
+        Ok(())
+    }
+
+    /// The row of `edge_files`.
+    async fn tell(&mut self, mut summary: Summary, contains: i64, truncated: Option<&str>) -> Result<(), Failure> {
+        summary.state = State::Done;
+        summary.seconds = self.started.elapsed().as_secs_f64();
+        summary.note = self.remarks(&summary, truncated);
+        summary.check(&self.settler.arrivals);
+        let row = side::edge_file(&self.origin, &summary, self.origin_hours.to_text(), UtcMicros::now())
+            .map_err(|source| SettleError::Rows { table: Table::EdgeFiles, source })?;
+        append_once(&mut self.side.edge_files, &row, &self.txn, contains, Some(&self.origin.import_id)).await?;
+        self.is_told = true;
         Ok(())
     }
 
@@ -226,6 +237,10 @@ impl Lander<'_> {
             let held = self.held().await?;
             self.summary.resplit(held.added, held.waiting);
             self.summary.mismatched = open_among(&self.settler.desk.clicks, &self.settler.arrivals, &held.lines);
+        }
+        // all of it was there, but a revert has since said that it is to be taken in again
+        if !self.is_told && self.chunks > 0 {
+            Box::pin(self.tell(self.summary.clone(), self.chunks, truncated)).await?;
         }
         let checks = self.summary.check(&self.settler.arrivals);
         self.metrics.note_checks(&checks);

@@ -11,7 +11,7 @@
 //! * [`options`]: what an import is told; [`summary`]: what it says; [`error`](ImportError): why it was refused
 //! * `identity`: the content's hash; `pipeline`, `worker`, `links`, `reading`, `judge`, `made_ids`, `tally`: bytes to chunks
 //! * `importer`, `run`, `opened`: one import from its first byte to its summary
-//! * [`revert`]: an import taken back; [`posts`]: events that are posted, a body at a time
+//! * [`revert`], `set_back`: an import taken back, others decided anew; [`posts`]: events that are posted, a body at a time
 //! * `checks`: what is odd about the lines of a file
 //! * `land`, `arriving`: chunks into the lake; `side`, `recount`, `stored`: the side tables, and what the lake says of an
 //!   import; `dry`
@@ -44,6 +44,7 @@ mod reading;
 mod recount;
 pub mod revert;
 mod run;
+mod set_back;
 mod side;
 mod stored;
 pub mod summary;
@@ -62,5 +63,5 @@ pub use importer::{Importer, Progress};
 pub use options::{Body, ImportConfig, ImportOptions, Input, NotAChoice, UnknownCodes};
 pub use posts::EventDesk;
 pub use revert::{RevertError, Reverted};
-pub use stored::{Stored, stored};
+pub use stored::{Stored, stored, unfinished};
 pub use summary::{Added, IgnoredLines, Planned, State, Summary};

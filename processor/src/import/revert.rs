@@ -1,29 +1,34 @@
 //! Taking an import back: its rows go, and lines of others that were counted because of them count again.
 //!
 //! ```text
-//! rows out of clicks, records out of arrivals ──► who overlaps? ──► their `file/…` = 0, as if never brought
-//!      (restatement first)                                           edge_files: reverted; the others queued
-//!                                                                      └──► each is taken in again from its source
+//! who overlaps? ──► `file/…` of it and them = 0 ──► edge_files: it is reverting, they are queued    (named, all rows there)
+//!   ──► rows out of clicks (restatement first), records out of arrivals
+//!   ──► who overlaps now? ──► `file/…` = 0 ──► edge_files: it is reverted, they are queued
+//!                                                └──► each is taken in again from its source
 //! ```
 //! A line that was found to be counted left nothing behind but a number, so an import whose lines may have been counted
 //! by the rows that went is decided anew from its bytes; what it has brought itself is a row, and isn't added twice.
+//! What a line has told of another's row stays there: nobody remembers what that said before.
 //!
-//! Failure: every step is found done, or does again what it did, so a repeat goes on wherever a killed one stopped. The
-//! last step that others see is the row of `edge_files`; what is still to be taken in again is `queued` there.
+//! Failure: before the first row leaves, `edge_files` says what is under way and what is to be taken in again, and no
+//! transaction says any more that it is there. So killed anywhere a repeat goes on, by whoever finds the import
+//! `reverting`; so does bringing the file again, which ends the revert. An import that comes in while rows leave may
+//! count lines by them still: it is found afterwards, ended or under way.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use schemas::UtcMicros;
 
 use super::importer::{Importer, Tables};
-use super::land::contained;
-use super::run::ID_DIGITS;
+use super::posts::POSTED;
+use super::recount::held_of;
+use super::set_back::{UnderWay, brought, land, set_back, txn_of};
 use super::side::{room_for, told_anew};
 use super::stored::{Stored, refreshed, row_of, rows};
 use super::summary::{State, Summary};
-use crate::lake::{Change, CommitError, TableHandle};
+use crate::lake::{Change, TableHandle};
 use crate::settle::SettleError;
-use crate::settle::desk::{TRIES, fenced};
 use crate::settle::take_out::Leaving;
 
 /// Why an import was not taken back.
@@ -55,6 +60,10 @@ pub struct Reverted {
     pub removed: u64,
     /// Records that have left `arrivals`.
     pub removed_waiting: u64,
+    /// Whether it had been taken back before, and nothing of it was left.
+    pub was_gone: bool,
+    /// Lines of it that were rows of others: what they have told of those stays.
+    pub counted_elsewhere: u64,
     /// Imports to be taken in again: until then, lines of theirs may be missing from the counts.
     pub again: Vec<Stored>,
 }
@@ -71,14 +80,29 @@ impl Importer {
         self.shared.give_back(tables);
         reverted
     }
+
+    /// Says of an import that was to be taken in again that it can't be, and why, unless somebody has done it since.
+    ///
+    /// # Errors
+    /// When the lake fails.
+    pub async fn give_up(&self, id: &str, why: &str) -> Result<(), RevertError> {
+        let mut tables = self.shared.tables().await?;
+        let given_up = give_up(&mut tables, id, why).await;
+        self.shared.give_back(tables);
+        given_up
+    }
 }
 
-async fn revert(tables: &mut Tables, id: &str, max_skew: std::time::Duration) -> Result<Reverted, RevertError> {
+async fn revert(tables: &mut Tables, id: &str, max_skew: Duration) -> Result<Reverted, RevertError> {
     let Some(import) = row_of(&tables.side.edge_files, id).await? else {
-        let begun = !id.is_empty() && brought(tables).iter().any(|txn| txn.starts_with(&txn_of(id)));
+        let begun = !id.is_empty() && brought(&tables.settler).iter().any(|txn| txn.starts_with(&txn_of(id)));
         return Err(if begun { RevertError::Unfinished(id.to_owned()) } else { RevertError::Unknown(id.to_owned()) });
     };
     let was_reverted = import.summary.state == State::Reverted;
+    let now = as_of_now(tables, &import).await?;
+    if !was_reverted || holds_rows(tables, &import).await? {
+        announce(tables, &import, max_skew).await?;
+    }
     let (removed, removed_waiting) = match import.times() {
         Some(times) => {
             let removed = tables.settler.take_out_rows(&Leaving::Import(id), times).await?;
@@ -87,37 +111,88 @@ async fn revert(tables: &mut Tables, id: &str, max_skew: std::time::Duration) ->
         None => (0, 0),
     };
     tables.settler.close_empty_hours(&import.provider).await?;
-    tables.side.edge_files.refresh().await?;
-    let is_done = was_reverted && removed + removed_waiting == 0;
-    let again = overlapping(tables, &import, max_skew, is_done).await?;
-    set_back(tables, &import, &again).await?;
-    // what is posted later in the day goes on under the same id
-    let import = if import.is_posts() { import } else { Stored { summary: import.summary.reverted(), ..import } };
-    mark(tables, &import, &again).await?;
-    // one that somebody has brought again in between has been marked nevertheless: it is decided anew once more
-    set_back(tables, &import, &again).await?;
+    let was_gone = was_reverted && removed + removed_waiting == 0;
     forget_rejects(&mut tables.side.rejects, &import).await?;
-    Ok(Reverted { import, removed, removed_waiting, again })
+    let again = settled_again(tables, &import, max_skew, was_gone).await?;
+    let import = Stored { summary: taken_back(&import), ..import };
+    mark(tables, &import.summary, &again).await?;
+    // one that somebody has brought again in between has been marked nevertheless: it is decided anew once more
+    set_back(tables, &names(&import, &again), UnderWay::Too).await?;
+    let counted_elsewhere = if was_gone { 0 } else { now.summary.already_counted };
+    Ok(Reverted { import, removed, removed_waiting, was_gone, counted_elsewhere, again })
 }
 
-/// The transactions of imports that the lake holds anything of.
-fn brought(tables: &Tables) -> HashSet<String> {
-    let handles = [&tables.settler.desk.clicks, &tables.settler.arrivals];
-    let all = handles.into_iter().flat_map(|table| table.txns_with_prefix("file/"));
-    all.filter(|(_, chunks)| *chunks > 0).map(|(txn, _)| txn.to_owned()).collect()
+/// The import with what the lake holds of it.
+async fn as_of_now(tables: &Tables, import: &Stored) -> Result<Stored, RevertError> {
+    let (clicks, arrivals) = (&tables.settler.desk.clicks, &tables.settler.arrivals);
+    let mut now = refreshed(vec![import.clone()], &tables.side.edge_files, clicks, arrivals).await?;
+    Ok(now.pop().unwrap_or_else(|| import.clone()))
 }
 
-/// The beginning of the transaction of the import `id`, which is the beginning of its key.
-fn txn_of(id: &str) -> String {
-    format!("file/{id}")
+/// Whether the lake holds rows of the import, whatever is said of it: somebody may have begun to bring it again.
+async fn holds_rows(tables: &Tables, import: &Stored) -> Result<bool, RevertError> {
+    let Some((from, to)) = import.times() else { return Ok(false) };
+    let near = |min: Option<UtcMicros>, max: Option<UtcMicros>| {
+        min.is_none_or(|min| min <= to) && max.is_none_or(|max| max >= from)
+    };
+    let ids = HashSet::from([import.summary.id.as_str()]);
+    let held = held_of(&tables.settler.desk.clicks, &tables.settler.arrivals, &ids, near).await?;
+    Ok(!held.is_empty())
 }
 
-/// The imports that may have lines counted because of rows that have gone: of the same provider, near in time, with
-/// lines counted by others; and those that are still queued. With `only_queued` (all else was done before) those alone.
+/// Names what is about to be done, before the first row leaves.
+async fn announce(tables: &mut Tables, import: &Stored, max_skew: Duration) -> Result<(), RevertError> {
+    let again = overlapping(tables, import, max_skew, false).await?;
+    let mut summary = import.summary.clone();
+    summary.state = State::Reverting;
+    summary.note = Some(format!("is being taken back; `highwater edge-logs revert {}` goes on with it", summary.id));
+    set_back(tables, &names(import, &again), UnderWay::Not).await?;
+    mark(tables, &summary, &again).await?;
+    set_back(tables, &names(import, &again), UnderWay::Not).await
+}
+
+/// Finds the imports that overlap once the rows have gone, and sets them and those under way back. One that has ended
+/// between the two may be neither, and is found by a second look; one that ends later began anew.
+async fn settled_again(
+    tables: &mut Tables,
+    import: &Stored,
+    max_skew: Duration,
+    was_gone: bool,
+) -> Result<Vec<Stored>, RevertError> {
+    let mut again = overlapping(tables, import, max_skew, was_gone).await?;
+    let seen = tables.side.edge_files.version();
+    set_back(tables, &names(import, &again), UnderWay::Too).await?;
+    if tables.side.edge_files.version() > seen {
+        let known: HashSet<String> = again.iter().map(|other| other.summary.id.clone()).collect();
+        let mut late = overlapping(tables, import, max_skew, was_gone).await?;
+        late.retain(|other| !known.contains(&other.summary.id));
+        set_back(tables, &names(import, &late), UnderWay::Not).await?;
+        again.extend(late);
+    }
+    Ok(again)
+}
+
+/// The import once it is taken back. What is posted later in the day goes on under the same id.
+fn taken_back(import: &Stored) -> Summary {
+    let summary = import.summary.clone();
+    if import.is_posts() {
+        Summary { state: State::Done, note: Some(POSTED.to_owned()), ..summary }
+    } else {
+        summary.reverted()
+    }
+}
+
+fn names<'a>(import: &'a Stored, again: &'a [Stored]) -> HashSet<&'a str> {
+    again.iter().chain([import]).map(|import| import.summary.id.as_str()).collect()
+}
+
+/// The imports that may have lines counted because of rows that go: of the same provider, near in time, with lines
+/// counted by others; and those that are to be taken in again in any case. With `only_queued` (all else was done before)
+/// those alone.
 async fn overlapping(
-    tables: &Tables,
+    tables: &mut Tables,
     gone: &Stored,
-    max_skew: std::time::Duration,
+    max_skew: Duration,
     only_queued: bool,
 ) -> Result<Vec<Stored>, RevertError> {
     let Some((from, to)) = gone.times() else { return Ok(Vec::new()) };
@@ -126,68 +201,61 @@ async fn overlapping(
         let times: Option<(UtcMicros, UtcMicros)> = summary.first.zip(summary.last);
         times.is_some_and(|(first, last)| first <= to && last >= from)
     };
-    let mut others = rows(&tables.side.edge_files).await?;
+    let (edge_files, settler) = (&mut tables.side.edge_files, &mut tables.settler);
+    edge_files.refresh().await?;
+    settler.arrivals.refresh().await?;
+    settler.desk.clicks.refresh().await?;
+    let mut others = rows(edge_files).await?;
     others.retain(|other| {
-        let may = other.summary.id != gone.summary.id && other.summary.state != State::Reverted;
-        may && other.provider == gone.provider && near(&other.summary)
+        let goes = matches!(other.summary.state, State::Reverted | State::Reverting);
+        other.summary.id != gone.summary.id && !goes && other.provider == gone.provider && near(&other.summary)
     });
-    let mut others = refreshed(others, &tables.settler.desk.clicks, &tables.settler.arrivals).await?;
+    let mut others = refreshed(others, edge_files, &settler.desk.clicks, &settler.arrivals).await?;
     others.retain(|other| {
-        let queued = other.summary.state == State::Queued;
-        queued || !only_queued && other.summary.already_counted > 0
+        let is_open = other.summary.state != State::Done;
+        is_open || !only_queued && other.summary.already_counted > 0
     });
     others.sort_by_key(|other| other.imported_at);
     Ok(others)
 }
 
-/// Sets the transactions of these imports back, and those of imports that are under way or were never ended, as nobody
-/// knows what they are of: their lines are decided anew then.
-async fn set_back(tables: &mut Tables, gone: &Stored, again: &[Stored]) -> Result<(), RevertError> {
-    tables.settler.desk.clicks.refresh().await.map_err(SettleError::from)?;
-    tables.settler.arrivals.refresh().await.map_err(SettleError::from)?;
-    tables.side.edge_files.refresh().await.map_err(SettleError::from)?;
-    let ended: HashSet<String> =
-        rows(&tables.side.edge_files).await?.into_iter().map(|import| import.summary.id).collect();
-    let anew: HashSet<&str> = again.iter().chain([gone]).map(|import| import.summary.id.as_str()).collect();
-    let mut back: Vec<String> = brought(tables).into_iter().collect();
-    back.retain(|txn| {
-        let id = txn.trim_start_matches("file/").get(..ID_DIGITS).unwrap_or_default();
-        anew.contains(id) || !ended.contains(id)
-    });
-    back.retain(|txn| contained(&tables.settler, txn) > 0);
-    let change = || Change { txns: back.iter().map(|txn| (txn.clone(), 0)).collect(), ..Change::default() };
-    if !back.is_empty() {
-        for table in [&mut tables.settler.desk.clicks, &mut tables.settler.arrivals] {
-            land(table, async |_: &TableHandle| Ok(change())).await?;
-        }
-    }
-    Ok(())
-}
-
 /// Says in `edge_files` what has become of the import, and what is to be taken in again.
-async fn mark(tables: &mut Tables, gone: &Stored, again: &[Stored]) -> Result<(), RevertError> {
-    let mut summaries = HashMap::from([(gone.summary.id.clone(), gone.summary.clone())]);
+async fn mark(tables: &mut Tables, gone: &Summary, again: &[Stored]) -> Result<(), RevertError> {
+    let mut summaries = HashMap::from([(gone.id.clone(), gone.clone())]);
     for other in again {
         let mut summary = other.summary.clone();
+        let whose = summary.again_for.get_or_insert_with(|| gone.id.clone());
+        summary.note =
+            Some(format!("to be taken in again, as import {whose} was taken back: lines of this one may count now"));
         summary.state = State::Queued;
-        summary.note = Some(format!(
-            "to be taken in again, as import {} was taken back: lines of this one may count now",
-            gone.summary.id
-        ));
         summaries.insert(summary.id.clone(), summary);
     }
-    let edge_files = &mut tables.side.edge_files;
-    let txns: Vec<(String, i64)> = edge_files
-        .txns_with_prefix("file/")
-        .filter(|(txn, _)| {
-            txn.trim_start_matches("file/").get(..ID_DIGITS).is_some_and(|id| summaries.contains_key(id))
-        })
-        .map(|(txn, _)| (txn.to_owned(), 0))
-        .collect();
+    tell(&mut tables.side.edge_files, &summaries).await
+}
+
+/// Gives rows of `edge_files` these summaries; none of them is told of any more as taken in.
+async fn tell(edge_files: &mut TableHandle, summaries: &HashMap<String, Summary>) -> Result<(), RevertError> {
+    let told: Vec<String> = summaries.keys().map(|id| txn_of(id)).collect();
     land(edge_files, async |table: &TableHandle| {
-        Ok(Change { txns: txns.clone(), ..told_anew(table, &summaries).await? })
+        let txns = told.iter().flat_map(|txn| table.txns_with_prefix(txn)).map(|(txn, _)| (txn.to_owned(), 0));
+        let txns = txns.collect();
+        Ok(Change { txns, ..told_anew(table, summaries).await? })
     })
     .await
+}
+
+async fn give_up(tables: &mut Tables, id: &str, why: &str) -> Result<(), RevertError> {
+    let Some(import) = row_of(&tables.side.edge_files, id).await? else { return Ok(()) };
+    let mut summary = as_of_now(tables, &import).await?.summary;
+    if !matches!(summary.state, State::Queued | State::Running) {
+        return Ok(());
+    }
+    summary.state = State::Failed;
+    let because = summary.again_for.as_ref().map(|id| format!(", as import {id} was taken back")).unwrap_or_default();
+    summary.note = Some(format!(
+        "should have been taken in again{because}, but {why}; deliver it again, else lines of it may be missing"
+    ));
+    tell(&mut tables.side.edge_files, &HashMap::from([(id.to_owned(), summary)])).await
 }
 
 /// Lines that the import rejected go with it.
@@ -198,21 +266,4 @@ async fn forget_rejects(rejects: &mut TableHandle, gone: &Stored) -> Result<(), 
         Ok(Change { txns: txns.clone(), ..room_for(table, "import_id", id).await? })
     })
     .await
-}
-
-/// Lands a change that is made anew whenever somebody else was faster.
-async fn land(
-    table: &mut TableHandle,
-    change: impl AsyncFn(&TableHandle) -> Result<Change, SettleError>,
-) -> Result<(), RevertError> {
-    for _ in 0..TRIES {
-        table.refresh().await?;
-        let change = fenced(table, change(table).await?);
-        match table.commit(change).await {
-            Ok(_) => return Ok(()),
-            Err(CommitError::Failed(source)) => return Err(source.into()),
-            Err(_) => {}
-        }
-    }
-    Err(SettleError::Busy { tries: TRIES }.into())
 }

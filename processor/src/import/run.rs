@@ -132,6 +132,8 @@ impl Run {
             spans: Spans::default(),
             // what it has brought before it was set back is its own
             recount: done == 0 && set_back,
+            chunks: 0,
+            is_told: false,
             judged_since,
             origin_hours: OriginHours::default(),
             beside,

@@ -1,6 +1,6 @@
 //! Imports as the lake remembers them: the rows of `edge_files`, and what has become of their lines since.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use arrow::array::{Array as _, AsArray as _, RecordBatch};
 use arrow::datatypes::TimestampMicrosecondType;
@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use super::options::ImportOptions;
 use super::recount::held_of;
-use super::summary::Summary;
+use super::run::ID_DIGITS;
+use super::summary::{State, Summary};
 use crate::lake::{Lake, LakeError, TableHandle};
 use crate::settle::guard::open_among;
 
@@ -44,6 +45,15 @@ impl Stored {
         self.sha256.is_empty()
     }
 
+    /// Says so of an import that is done but for its last chunk.
+    fn note_broken_off(&mut self, broken: &HashSet<String>) {
+        if self.summary.state == State::Done && broken.contains(&self.summary.id) {
+            self.summary.state = State::Running;
+            self.summary.note =
+                Some("its last lines haven't come into the lake yet; if nobody is at it, import the file again".into());
+        }
+    }
+
     /// Between which times its rows are; none where it has none.
     pub(super) fn times(&self) -> Option<(UtcMicros, UtcMicros)> {
         if self.is_posts() { Some((EARLIEST, LATEST)) } else { self.summary.first.zip(self.summary.last) }
@@ -55,21 +65,64 @@ impl Stored {
 /// # Errors
 /// When the lake can't be read.
 pub async fn stored(lake: &Lake, id: Option<&str>) -> Result<Vec<Stored>, LakeError> {
-    let mut imports = rows(&lake.table(Table::EdgeFiles).await?).await?;
+    let edge_files = lake.table(Table::EdgeFiles).await?;
+    let mut imports = rows(&edge_files).await?;
     imports.retain(|import| id.is_none_or(|id| import.summary.id == id));
     imports.sort_by_key(|import| import.imported_at);
     // What waits is read first: a line that settles in between is in both, and never in neither.
     let arrivals = lake.table(Table::Arrivals).await?;
     let clicks = lake.table(Table::Clicks).await?;
-    refreshed(imports, &clicks, &arrivals).await
+    refreshed(imports, &edge_files, &clicks, &arrivals).await
+}
+
+/// The imports of which lines may be missing, the oldest first, as `edge_files` has them: being taken back, to be decided
+/// anew because another was taken back, that failed at it, or whose last lines haven't come into the lake.
+///
+/// # Errors
+/// When the lake can't be read.
+pub async fn unfinished(lake: &Lake) -> Result<Vec<Stored>, LakeError> {
+    let edge_files = lake.table(Table::EdgeFiles).await?;
+    if edge_files.files().is_empty() {
+        return Ok(Vec::new());
+    }
+    let (arrivals, clicks) = (lake.table(Table::Arrivals).await?, lake.table(Table::Clicks).await?);
+    let broken = broken_off(&edge_files, &clicks, &arrivals);
+    // most rows are of imports that are over, and needn't be read as a whole
+    let is_over = |batch: &RecordBatch, row: usize| {
+        let text = |name: &str| batch.column_by_name(name)?.as_string_opt::<i32>().map(|column| column.value(row));
+        let ended = |told: &str| [State::Done, State::Reverted].iter().any(|state| told.contains(&state.as_json()));
+        text("summary").is_some_and(ended) && text("id").is_none_or(|id| !broken.contains(id))
+    };
+    let mut imports = Vec::new();
+    for file in edge_files.files() {
+        for batch in edge_files.read(file, &[]).await? {
+            let rows = (0..batch.num_rows()).filter(|row| !is_over(&batch, *row));
+            imports.extend(rows.filter_map(|row| read(&batch, row)));
+        }
+    }
+    imports.iter_mut().for_each(|import| import.note_broken_off(&broken));
+    imports.retain(|import| !matches!(import.summary.state, State::Done | State::Reverted));
+    imports.sort_by_key(|import| import.imported_at);
+    Ok(imports)
+}
+
+/// Imports that were told of in `edge_files` with their last chunk, which the lake doesn't hold: it is on its way, or its
+/// bringer was killed.
+fn broken_off(edge_files: &TableHandle, clicks: &TableHandle, arrivals: &TableHandle) -> HashSet<String> {
+    let chunks: HashMap<&str, i64> = edge_files.txns_with_prefix("file/").collect();
+    let held = |txn: &str| clicks.txn(txn).max(arrivals.txn(txn)).unwrap_or(0);
+    let broken = chunks.into_iter().filter(|(txn, chunks)| held(txn) < *chunks);
+    broken.filter_map(|(txn, _)| Some(txn.strip_prefix("file/")?.get(..ID_DIGITS)?.to_owned())).collect()
 }
 
 /// The same imports, with what the tables hold of them now.
 pub(super) async fn refreshed(
     imports: Vec<Stored>,
+    edge_files: &TableHandle,
     clicks: &TableHandle,
     arrivals: &TableHandle,
 ) -> Result<Vec<Stored>, LakeError> {
+    let broken = broken_off(edge_files, clicks, arrivals);
     let spans: Vec<_> = imports.iter().filter_map(Stored::times).collect();
     let ids: HashSet<&str> = imports.iter().map(|import| import.summary.id.as_str()).collect();
     let near = |min: Option<UtcMicros>, max: Option<UtcMicros>| {
@@ -85,6 +138,7 @@ pub(super) async fn refreshed(
         import.summary = import.summary.with_held(held.added, held.waiting);
         import.summary.mismatched = open_among(clicks, arrivals, &held.lines);
         import.summary.check(arrivals);
+        import.note_broken_off(&broken);
         import
     });
     Ok(now.collect())

@@ -20,11 +20,18 @@ pub enum State {
     Done,
     /// Given up; what it did stays, and a repeat goes on from there.
     Failed,
+    /// Being taken back: some of its rows may be gone.
+    Reverting,
     /// Taken back: none of its lines counts.
     Reverted,
 }
 
 impl State {
+    /// As it stands in a stored summary's text, which no other text of one can hold: quotes in them are escaped.
+    pub(super) fn as_json(self) -> String {
+        format!("\"state\":\"{}\"", self.as_str())
+    }
+
     /// The word that is shown.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -32,6 +39,7 @@ impl State {
             Self::Running => "running",
             Self::Done => "done",
             Self::Failed => "failed",
+            Self::Reverting => "reverting",
             Self::Reverted => "reverted",
         }
     }
@@ -213,6 +221,9 @@ pub struct Summary {
     /// What a person should know, such as a file that ends in the middle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// The import whose taking back makes this one be decided anew; its lines may be missing until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again_for: Option<String>,
     /// Of a dry run: what would be added, by UTC day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub days: Option<Vec<Planned>>,
@@ -245,6 +256,7 @@ impl Summary {
             checks: None,
             noted: Noted::default(),
             note: None,
+            again_for: None,
             days: None,
             links: None,
         }
@@ -295,7 +307,7 @@ impl Summary {
         self.ignored.reverted += self.settled();
         (self.added, self.already_counted, self.waiting) = (Added::default(), 0, 0);
         (self.state, self.note, self.mismatched) = (State::Reverted, None, Vec::new());
-        (self.checks, self.noted) = (None, Noted::default());
+        (self.checks, self.noted, self.again_for) = (None, Noted::default(), None);
         self
     }
 

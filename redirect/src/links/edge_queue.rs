@@ -105,6 +105,16 @@ impl LinkStore {
         row.doing(READING)?.as_ref().map(read).transpose().doing(READING)
     }
 
+    /// The logs that are not taken in: those that wait, are under way or failed, the oldest first.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] when the database fails.
+    pub async fn logs_outside(&self) -> Result<Vec<QueuedLog>, LinkError> {
+        let sql = format!("SELECT {COLUMNS} FROM edge_queue WHERE stage <> 'done' ORDER BY queued_at, id");
+        let rows = sqlx::query(sqlx::AssertSqlSafe(sql)).fetch_all(&self.pools.reads).await.doing(READING)?;
+        rows.iter().map(read).collect::<Result<_, sqlx::Error>>().doing(READING)
+    }
+
     /// How many logs are not taken in yet.
     ///
     /// # Errors

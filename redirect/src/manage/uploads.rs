@@ -232,7 +232,7 @@ async fn enqueue(
     let id = uploads.id_of(sha256, &terms);
     let known = manage.store.queued_log(&id).await?;
     let again = match known.map(|log| log.stage) {
-        Some(Stage::Done) => uploads.is_reverted(&id).await.map_err(|error| unavailable(&error))?,
+        Some(Stage::Done) => uploads.may_come_again(&id).await.map_err(|error| unavailable(&error))?,
         _ => false,
     };
     let log = QueuedLog {

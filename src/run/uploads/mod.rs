@@ -4,8 +4,11 @@
 //! POST /v1/edge-logs ──store──► staging (the lake's storage) + queue (the link store) ──taker──► Importer
 //! watched prefix ──────────────────────────────────────────────► queue ──taker──────────────────►┘
 //!                                                     tidy: what is staged and no longer needed goes
+//! edge_files: to be taken in again, being taken back ──again──► Importer
 //! ```
 
+mod again;
+mod fault;
 mod staging;
 mod store;
 mod taker;
@@ -13,10 +16,8 @@ mod tidy;
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use ingest::queue::Way;
 use processor::enrich::Enricher;
-use processor::import::Input;
 use processor::lake::Lake;
 use processor::metrics::Metrics;
 use redirect::links::LinkStore;
@@ -24,9 +25,9 @@ use redirect::links::LinkStore;
 use super::tasks::Tasks;
 use super::{imports, watch};
 use crate::config::Config;
-use crate::logs;
 
-pub(crate) use store::Uploads;
+pub(crate) use again::Again;
+pub(crate) use store::{Uploads, unended};
 
 use staging::Staging;
 use taker::Taker;
@@ -70,6 +71,12 @@ pub(crate) async fn start(parts: Parts<'_>, back: &mut Tasks) -> anyhow::Result<
             Ok(())
         });
     }
+    let again = Again::new(config, store, lake, importer)?;
+    let stop = back.stop_token();
+    back.spawn("logs to be taken in again", async move {
+        again.run(stop).await;
+        Ok(())
+    });
     let (queue, staging, keep, stop) =
         (store.clone(), Staging::of(lake), config.edge_logs.keep_staged.0, back.stop_token());
     back.spawn("staging", async move {
@@ -89,22 +96,6 @@ pub(crate) async fn start(parts: Parts<'_>, back: &mut Tasks) -> anyhow::Result<
 
 /// Begins the location of an upload; its id follows.
 const UPLOAD: &str = "upload:";
-
-/// Opens a log that has been taken in once more, by the location that its import remembers: a path, an address, or an
-/// upload.
-///
-/// # Errors
-/// When it is not there any more.
-pub(crate) async fn reopen(config: &Config, store: &LinkStore, lake: &Lake, location: &str) -> anyhow::Result<Input> {
-    let spool_dir = imports::spool_dir(config)?;
-    let Some(id) = location.strip_prefix(UPLOAD) else {
-        return logs::at(location).await?.input(&spool_dir, |_, _| {}).await;
-    };
-    let log = store.queued_log(id).await?.filter(|log| log.parts > 0);
-    let log = log.context("its upload is no longer kept (edge_logs.keep_staged)")?;
-    let file = Staging::of(lake).fetch(&log.object, log.parts, log.size, &spool_dir).await?;
-    Ok(Input::file(log.name, file).with_location(location))
-}
 
 /// The machine's name, as far as the kernel tells.
 fn hostname() -> String {

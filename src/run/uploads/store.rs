@@ -54,9 +54,9 @@ impl UploadStore for Uploads {
         import_id(sha256, &options(terms))
     }
 
-    async fn is_reverted(&self, id: &str) -> Result<bool, PortError> {
+    async fn may_come_again(&self, id: &str) -> Result<bool, PortError> {
         let found = stored(&self.lake, Some(id)).await.map_err(failed(SUMMING_UP))?;
-        Ok(found.iter().any(|import| import.summary.state == State::Reverted))
+        Ok(found.iter().any(|import| import.summary.state != State::Done))
     }
 
     async fn summary(&self, log: &QueuedLog) -> Result<Value, PortError> {
@@ -84,7 +84,7 @@ impl UploadStore for Uploads {
 }
 
 /// The summary of a log that has not come into the lake as a whole.
-fn unended(log: &QueuedLog) -> Summary {
+pub(crate) fn unended(log: &QueuedLog) -> Summary {
     let format = log.terms.format.map_or_else(String::new, |format| format.to_string());
     let mut summary = Summary::new(log.id.clone(), log.name.clone(), format, false);
     summary.state = match log.stage {

@@ -12,28 +12,23 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ingest::queue::{QueuedLog, Way};
-use processor::import::{ImportError, Importer, Input, Summary};
+use processor::import::{Importer, Input, Summary};
 use redirect::links::LinkStore;
 use schemas::UtcMicros;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::UPLOAD;
+use super::fault::{Fault, Next};
 use super::staging::Staging;
 use super::store::options;
-use crate::logs::{self, ObjectError};
+use crate::logs;
 
 /// How often the queue is looked at while there was nothing in it.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// For so long a log is its owner's without a word, and how often it gives one.
 const LEASE: Duration = Duration::from_secs(20);
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// A log that breaks off so often without the lake or a store being to blame is given up.
-const MOST_TRIES: u32 = 8;
-/// Pauses before the next try: twice as long after each.
-const FIRST_PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-
 /// What takes logs of one way in.
 #[derive(Clone, Debug)]
 pub(crate) struct Taker {
@@ -49,41 +44,6 @@ pub(crate) struct Taker {
     pub(crate) owner: String,
     /// Which logs.
     pub(crate) way: Way,
-}
-
-/// How a try ended without the log being in the lake.
-#[derive(Debug, PartialEq, Eq)]
-enum Fault {
-    /// The log is at fault: trying again won't help.
-    Refused(String),
-    /// The lake or a store doesn't answer: trying later will help.
-    Later(String),
-    /// It broke off for no reason known: trying again may help.
-    Broke(String),
-}
-
-/// What follows from a fault at the `tries`th try. Pure.
-#[derive(Debug, PartialEq, Eq)]
-enum Next {
-    GiveUp,
-    Again(Duration),
-}
-
-impl Fault {
-    fn why(&self) -> &str {
-        match self {
-            Self::Refused(why) | Self::Later(why) | Self::Broke(why) => why,
-        }
-    }
-
-    fn next(&self, tries: u32) -> Next {
-        let pause = FIRST_PAUSE.saturating_mul(1 << tries.saturating_sub(1).min(16)).min(LONGEST_PAUSE);
-        match self {
-            Self::Refused(_) => Next::GiveUp,
-            Self::Broke(_) if tries >= MOST_TRIES => Next::GiveUp,
-            Self::Broke(_) | Self::Later(_) => Next::Again(pause),
-        }
-    }
 }
 
 impl Taker {
@@ -162,7 +122,7 @@ impl Taker {
 
     async fn take_in(&self, log: &QueuedLog) -> Result<Summary, Fault> {
         let input = self.input(log).await?;
-        self.importer.import(input, options(&log.terms), |_| {}).await.map_err(|error| fault(&error))
+        self.importer.import(input, options(&log.terms), |_| {}).await.map_err(|error| Fault::of(&error))
     }
 
     async fn input(&self, log: &QueuedLog) -> Result<Input, Fault> {
@@ -173,42 +133,9 @@ impl Taker {
                 Ok(Input::file(&*log.name, file).with_location(format!("{UPLOAD}{}", log.id)))
             }
             Way::Watched => {
-                let found = logs::at(&log.object).await.map_err(|error| not_there(&error))?;
-                found.input(&self.spool_dir, |_, _| {}).await.map_err(|error| not_there(&error))
+                let found = logs::at(&log.object).await.map_err(|error| Fault::not_there(&error))?;
+                found.input(&self.spool_dir, |_, _| {}).await.map_err(|error| Fault::not_there(&error))
             }
         }
-    }
-}
-
-fn fault(error: &ImportError) -> Fault {
-    let why = crate::explain(&anyhow::anyhow!("{error}"));
-    match error {
-        error if error.is_refusal() => Fault::Refused(why),
-        ImportError::Settle { .. } | ImportError::Spool { .. } => Fault::Later(why),
-        _ => Fault::Broke(why),
-    }
-}
-
-/// A watched log that can't be read.
-fn not_there(error: &anyhow::Error) -> Fault {
-    let why = crate::explain(error);
-    match error.downcast_ref::<ObjectError>() {
-        Some(error) if error.may_pass() => Fault::Later(why),
-        _ => Fault::Refused(why),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bad_log_is_given_up_and_a_lake_that_is_down_never() {
-        assert_eq!(Fault::Refused(String::new()).next(1), Next::GiveUp);
-        assert_eq!(Fault::Later(String::new()).next(1), Next::Again(FIRST_PAUSE));
-        assert_eq!(Fault::Later(String::new()).next(2), Next::Again(FIRST_PAUSE * 2));
-        assert_eq!(Fault::Later(String::new()).next(u32::MAX), Next::Again(LONGEST_PAUSE));
-        assert_eq!(Fault::Broke(String::new()).next(MOST_TRIES - 1), Next::Again(FIRST_PAUSE * 64));
-        assert_eq!(Fault::Broke(String::new()).next(MOST_TRIES), Next::GiveUp);
     }
 }

@@ -96,6 +96,26 @@ fn an_event_takes_over_a_row_that_its_line_has_made() {
     assert!(!Facts::of(&line).knows_better_than(&Facts::of(&merged)));
 }
 
+/// Nobody can bring a posted event again once the log whose row it met is taken back.
+#[test]
+fn a_posted_event_takes_a_row_over_from_a_log_and_no_log_takes_it_back() {
+    let line = Click {
+        ingest_time: UtcMicros(5),
+        import_id: known("log"),
+        ..record(Source::Edge, Some(Method::Get), Some(CHROME))
+    };
+    for source in [Source::Origin, Source::Import] {
+        let event = Click { source, ingest_time: UtcMicros(6), import_id: known("posts"), ..line.clone() };
+        assert!(Facts::of(&event).knows_better_than(&Facts::of(&line)), "so that it is merged");
+        let merged = ENRICHER.merged(&line, &event).unwrap();
+        assert_eq!((merged.import_id.as_deref(), merged.source), (Some("posts"), source));
+        let earlier = Click { ingest_time: UtcMicros(1), import_id: known("another log"), ..line.clone() };
+        assert_eq!(ENRICHER.merged(&merged, &earlier).unwrap().import_id.as_deref(), Some("posts"));
+        let streamed = record(Source::Origin, Some(Method::Get), Some(CHROME));
+        assert_eq!(ENRICHER.merged(&merged, &streamed).unwrap().import_id, None, "the stream's is nobody's to take");
+    }
+}
+
 #[test]
 fn of_two_imports_the_first_keeps_the_row() {
     let row = Click {

@@ -26,6 +26,9 @@ use crate::settle::{Decision, Fate, SettleError};
 /// Import ids whose row is known to be in `edge_files`; when there are more, all are forgotten.
 const MOST_NAMED: usize = 10_000;
 
+/// What the row of a day's posts says of itself.
+pub(crate) const POSTED: &str = "posted, not read from a file: what they come to is in the lake";
+
 /// What landing works on: opened by the first body, and anew after a failure.
 #[derive(Debug)]
 pub(super) struct Open {
@@ -133,7 +136,7 @@ impl Open {
         let mut summary = Summary::new(origin.import_id.to_string(), origin.name.clone(), events::FORMAT.into(), false);
         summary.added = Added::of_events();
         summary.state = State::Done;
-        summary.note = Some("posted, not read from a file: what they come to is in the lake".to_owned());
+        summary.note = Some(POSTED.to_owned());
         let row = side::edge_file(origin, &summary, None, UtcMicros::now())
             .map_err(|source| SettleError::Rows { table: Table::EdgeFiles, source })?;
         let txn = format!("posts/{}", origin.import_id);

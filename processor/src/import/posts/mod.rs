@@ -38,6 +38,8 @@ use super::run::ID_DIGITS;
 use super::side::Origin;
 use crate::metrics::Metrics;
 
+pub(super) use self::landing::POSTED;
+
 pub use self::body::{MOST_HOURS, MOST_LINES, MOST_UNPACKED};
 
 impl From<Failure> for IntakeError {

@@ -197,6 +197,32 @@ async fn events_can_be_taken_back_and_come_again() {
     }
 }
 
+/// Nobody can bring what was posted again: a log whose rows it has met doesn't take it along.
+#[tokio::test]
+async fn a_log_that_is_taken_back_leaves_events_that_have_met_its_rows() {
+    let bench = bench();
+    let desk = EventDesk::new(&bench.importer);
+    for settled_first in [true, false] {
+        let code = |id: u64| id + if settled_first { 0 } else { 100 };
+        let log: String = (0..10).map(|id| line_at(code(id), ago(5_000), "HIT", "k")).collect();
+        let events: String = (0..10).map(|id| event_at(Some(code(id)), ago(5_000), "k")).collect();
+        let before = bench.count(Table::Clicks).await;
+        let id = bench.import(&log).await.id;
+        let taken = post(&desk, "w", naming(Stand::Origin, "nginx"), events.as_bytes()).await.unwrap();
+        assert_eq!((taken.accepted, taken.duplicates), (0, 10));
+        if settled_first {
+            assert_eq!(bench.importer.correct().await.unwrap().corrected, 10);
+        }
+        let reverted = bench.importer.revert(&id).await.unwrap();
+        assert_eq!(reverted.removed, if settled_first { 0 } else { 10 });
+        bench.settler().await.pass().await.unwrap();
+        assert_eq!(bench.count(Table::Clicks).await, before + 10);
+        let posts = stored(&bench.lake, None).await.unwrap();
+        let posts = posts.iter().find(|import| import.sha256.is_empty()).map(|import| import.summary.added.origin);
+        assert_eq!(posts, Some(Some(before as u64 + 10)));
+    }
+}
+
 #[tokio::test]
 async fn a_body_that_is_too_much_or_cut_is_refused_whole() {
     let bench = bench();

@@ -51,11 +51,11 @@ async fn rows_go_and_what_they_had_counted_counts_again() {
     let texts = [(b.id.clone(), second.clone()), (c.id.clone(), elsewhere)];
 
     let queued = bench.importer.revert(&a.id).await.unwrap();
-    assert_eq!((queued.removed, queued.removed_waiting, queued.again.len()), (2, 0, 1));
+    assert_eq!((queued.removed, queued.removed_waiting, queued.was_gone, queued.again.len()), (2, 0, false, 1));
     assert_eq!(bench.shown(&b.id).await.state, State::Queued, "until it is taken in again");
     // killed here, a repeat finishes the job
     let repeated = bench.revert(&a.id, &texts).await;
-    assert_eq!((repeated.removed, repeated.again.len()), (0, 1));
+    assert_eq!((repeated.removed, repeated.was_gone, repeated.again.len()), (0, true, 1));
     assert_eq!(codes(&bench.rows(Table::Clicks).await), ["w", "x", "z"]);
     assert_eq!(bench.count(Table::Rejects).await, 0);
     let (a_now, b_now) = (bench.shown(&a.id).await, bench.shown(&b.id).await);
@@ -79,6 +79,35 @@ async fn rows_go_and_what_they_had_counted_counts_again() {
     assert_eq!(codes(&bench.rows(Table::Clicks).await), ["w", "x", "y", "z"]);
     let unknown = bench.importer.revert("0123").await.unwrap_err();
     assert!(matches!(unknown, RevertError::Unknown(_)), "{unknown}");
+}
+
+/// A log that is gone is named, and isn't missed by whoever takes others back; delivered again it is in.
+#[tokio::test]
+async fn what_cannot_be_taken_in_again_is_given_up_until_it_comes() {
+    let bench = bench();
+    bench.journals.set_final(UtcMicros::now());
+    let (x, y, z) = (line(1, 5_000, "HIT", "x"), line(2, 5_000, "HIT", "y"), line(3, 5_000, "HIT", "z"));
+    let (first, second) = ([x.clone(), y].concat(), [x, z.clone()].concat());
+    let third = [z, line(4, 5_000, "HIT", "w")].concat();
+    let (a, b, c) = (bench.import(&first).await, bench.import(&second).await, bench.import(&third).await);
+    let queued = bench.importer.revert(&a.id).await.unwrap().again;
+    assert_eq!(queued.iter().map(|log| log.summary.again_for.as_deref()).collect::<Vec<_>>(), [Some(&*a.id); 2]);
+    assert_eq!(bench.shown(&b.id).await.again_for.as_deref(), Some(&*a.id));
+    assert!(bench.take_in_again(&queued[1], &third).await);
+    bench.importer.give_up(&b.id, "its file is gone").await.unwrap();
+    bench.importer.give_up(&c.id, "it is in").await.unwrap();
+    let failed = bench.shown(&b.id).await;
+    assert!(failed.adds_up() && failed.state == State::Failed, "{failed:?}");
+    assert!(failed.note.as_ref().is_some_and(|note| note.contains("its file is gone")), "{failed:?}");
+    let left = unfinished(&bench.lake).await.unwrap();
+    assert_eq!(left.iter().map(|log| &log.summary.id).collect::<Vec<_>>(), [&b.id]);
+
+    let others = bench.importer.revert(&c.id).await.unwrap().again;
+    assert_eq!(others.iter().map(|log| log.summary.again_for.as_deref()).collect::<Vec<_>>(), [Some(&*a.id)]);
+    assert_eq!(bench.import(&second).await.added.edge, 2, "one has come now, the other was its own before");
+    assert_eq!((bench.shown(&b.id).await.state, bench.shown(&b.id).await.again_for), (State::Done, None));
+    assert_eq!(codes(&bench.rows(Table::Clicks).await), ["x", "z"]);
+    assert!(unfinished(&bench.lake).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -124,9 +153,20 @@ const PUTS: [&str; 7] = [
     "arrivals/",
 ];
 
+/// What is done after a revert was killed.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    /// The same again.
+    Revert,
+    /// All but the import that was to be taken back are brought again, then the same.
+    BringOthers,
+    /// All are brought again, and the revert is called off with it.
+    BringAll,
+}
+
 async fn whatever_is_taken_back(
     files: &[Vec<Made>],
-    (victim, open): (usize, bool),
+    (victim, open, then): (usize, bool, Then),
     fault: Option<(usize, usize, bool)>,
 ) -> Result<(), TestCaseError> {
     let now = UtcMicros::now();
@@ -150,14 +190,29 @@ async fn whatever_is_taken_back(
     let victim = taken[victim % taken.len()].0.clone();
     if let Some((put, nth, after)) = fault {
         bench.store.arm(PUTS[put % PUTS.len()], nth, if after { Fault::After } else { Fault::Before });
+        let before = bench.count(Table::Clicks).await + bench.count(Table::Arrivals).await;
         // whatever it comes to: it is killed now
-        let _ = bench.importer.revert(&victim).await;
+        let is_done = bench.importer.revert(&victim).await.is_ok();
+        let gone = before - bench.count(Table::Clicks).await - bench.count(Table::Arrivals).await;
+        let state = bench.shown(&victim).await.state;
+        let is_named = matches!(state, State::Reverting | State::Reverted);
+        prop_assert!(is_named || !is_done && gone == 0, "{gone} rows went, and it is {state:?}");
+        for (id, text) in taken.iter().filter(|(id, _)| *id != victim || matches!(then, Then::BringAll)) {
+            while !matches!(then, Then::Revert) && bench.import_with(text, ImportOptions::default()).await.is_err() {}
+            prop_assert!(bench.shown(id).await.adds_up());
+        }
     }
-    bench.revert(&victim, &taken).await;
+    let is_called_off = fault.is_some() && matches!(then, Then::BringAll);
+    if !is_called_off {
+        bench.revert(&victim, &taken).await;
+    }
     // a put that never came leaves its fault for others
     bench.store.disarm();
     let shown = bench.shown(&victim).await;
-    prop_assert!(shown.adds_up() && shown.state == State::Reverted, "{shown:?}");
+    let state = if is_called_off { State::Done } else { State::Reverted };
+    prop_assert!(shown.adds_up() && shown.state == state, "{shown:?}");
+    let left_over = unfinished(&bench.lake).await.unwrap();
+    prop_assert!(left_over.is_empty(), "{left_over:?}");
 
     bench.journals.set(UtcMicros(0), now.plus(Duration::from_secs(5_000)));
     let mut settler = bench.settler().await;
@@ -173,7 +228,7 @@ async fn whatever_is_taken_back(
     let mut left = BTreeSet::new();
     for lines in files {
         let text: String = lines.iter().map(|line| line.text(now)).collect();
-        if taken.iter().any(|(id, other)| *other == text && *id != victim) {
+        if taken.iter().any(|(id, other)| *other == text && (is_called_off || *id != victim)) {
             left.extend(lines.iter().filter_map(Made::click));
         }
     }
@@ -188,13 +243,17 @@ async fn whatever_is_taken_back(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_left_is_the_union_of_the_others(
         files in proptest::collection::vec(proptest::collection::vec(made(), 1..20), 1..5),
-        victim in (0usize..5, any::<bool>()),
-        fault in proptest::option::of((0usize..PUTS.len(), 1usize..4, any::<bool>())),
+        victim in (
+            0usize..5,
+            any::<bool>(),
+            proptest::sample::select(&[Then::Revert, Then::BringOthers, Then::BringAll][..]),
+        ),
+        fault in proptest::option::weighted(0.8, (0usize..PUTS.len(), 1usize..7, any::<bool>())),
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(whatever_is_taken_back(&files, victim, fault))?;

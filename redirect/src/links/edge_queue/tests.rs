@@ -44,6 +44,15 @@ async fn a_log_is_read_as_it_was_queued() {
     assert_eq!(reopened(&dir).await.queued_log("a").await.unwrap(), Some(given));
     assert_eq!(store.queued_log("b").await.unwrap(), None);
     assert_eq!(store.queued_logs().await.unwrap(), 1);
+    let outside = |logs: Vec<QueuedLog>| logs.into_iter().map(|log| (log.id, log.stage)).collect::<Vec<_>>();
+    assert_eq!(outside(store.logs_outside().await.unwrap()), [("a".to_owned(), Stage::Queued)]);
+    claim(&store, "me", NOW).await.unwrap();
+    store.finish_log("a", "me", Err("no such format"), NOW).await.unwrap();
+    assert_eq!(outside(store.logs_outside().await.unwrap()), [("a".to_owned(), Stage::Failed)]);
+    store.enqueue(&log("a"), false).await.unwrap();
+    claim(&store, "me", NOW).await.unwrap();
+    store.finish_log("a", "me", Ok("{}"), NOW).await.unwrap();
+    assert_eq!(outside(store.logs_outside().await.unwrap()), [], "what is in the lake, the lake tells of");
 }
 
 #[tokio::test]

@@ -65,7 +65,7 @@ impl UploadStore for InMemory {
         let workspace = terms.workspace.clone().unwrap_or_default();
         hex(&Sha256::digest([&sha256[..], workspace.as_bytes()].concat()))[..32].to_owned()
     }
-    async fn is_reverted(&self, _: &str) -> Result<bool, PortError> {
+    async fn may_come_again(&self, _: &str) -> Result<bool, PortError> {
         Ok(self.reverted.load(Ordering::Relaxed))
     }
     async fn summary(&self, log: &QueuedLog) -> Result<Value, PortError> {
