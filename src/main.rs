@@ -4,6 +4,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod arenas;
 mod cli;
 mod commands;
 mod config;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    arenas::bound();
     let cli = cli::Cli::parse();
     match commands::dispatch(cli) {
         Ok(code) => code,

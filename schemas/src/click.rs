@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
     ArrayRef, BinaryBuilder, Float64Builder, Int32Builder, Int64Builder, RecordBatch, StringBuilder,
-    TimestampMicrosecondBuilder,
+    TimestampMicrosecondBuilder, new_null_array,
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
@@ -243,6 +243,37 @@ fn data_fields() -> Vec<Field> {
 /// How many text columns there are.
 const TEXTS: usize = 28;
 
+/// A text column. Most rows have no text in many of them, so those are only counted until there is one.
+#[derive(Debug, Default)]
+struct TextColumn {
+    texts: StringBuilder,
+    /// Rows without a text after the last that has one.
+    nulls: usize,
+}
+
+impl TextColumn {
+    fn push(&mut self, text: Option<&str>) {
+        let Some(text) = text else {
+            self.nulls += 1;
+            return;
+        };
+        self.texts.append_nulls(std::mem::take(&mut self.nulls));
+        self.texts.append_value(text);
+    }
+
+    /// The column; what comes next has room for as much again.
+    fn finish(&mut self) -> ArrayRef {
+        let (rows, bytes) = (arrow::array::ArrayBuilder::len(&self.texts), self.texts.values_slice().len());
+        let nulls = std::mem::take(&mut self.nulls);
+        if rows == 0 {
+            return new_null_array(&DataType::Utf8, nulls);
+        }
+        self.texts.append_nulls(nulls);
+        let next = StringBuilder::with_capacity(rows + rows / 16, bytes + bytes / 16);
+        Arc::new(std::mem::replace(&mut self.texts, next).finish())
+    }
+}
+
 /// Collects rows into a batch of [`DATA_SCHEMA`].
 #[derive(Debug)]
 pub struct ClickBuilder {
@@ -255,7 +286,7 @@ pub struct ClickBuilder {
     visitor: Int64Builder,
     weight: Float64Builder,
     /// The text columns, in the schema's order.
-    texts: Vec<StringBuilder>,
+    texts: Vec<TextColumn>,
     link_id: String,
 }
 
@@ -277,7 +308,7 @@ impl ClickBuilder {
             status: Int32Builder::new(),
             visitor: Int64Builder::new(),
             weight: Float64Builder::new(),
-            texts: (0..TEXTS).map(|_| StringBuilder::new()).collect(),
+            texts: (0..TEXTS).map(|_| TextColumn::default()).collect(),
             link_id: String::new(),
         }
     }
@@ -345,8 +376,8 @@ impl ClickBuilder {
             row.user_agent,
             row.client_net,
         ];
-        for (builder, text) in self.texts.iter_mut().zip(texts) {
-            builder.append_option(text);
+        for (column, text) in self.texts.iter_mut().zip(texts) {
+            column.push(text);
         }
     }
 
@@ -368,11 +399,7 @@ impl ClickBuilder {
                 "visitor" => Arc::new(self.visitor.finish()),
                 "weight" => Arc::new(self.weight.finish()),
                 _ => match texts.next() {
-                    Some(text) => {
-                        let (rows, bytes) = (arrow::array::ArrayBuilder::len(text), text.values_slice().len());
-                        let next = StringBuilder::with_capacity(rows + rows / 16, bytes + bytes / 16);
-                        Arc::new(std::mem::replace(text, next).finish())
-                    }
+                    Some(text) => text.finish(),
                     None => return Err(ArrowError::SchemaError(format!("no values for {}", field.name()))),
                 },
             });
@@ -385,6 +412,16 @@ impl ClickBuilder {
 mod tests {
     use super::*;
     use arrow::array::{Array, AsArray};
+
+    #[test]
+    fn texts_stand_in_their_rows_whatever_is_missing_around_them() {
+        let mut column = TextColumn::default();
+        for texts in [vec![None, Some("a"), None, None, Some("b"), None], vec![None, None], vec![Some("c")], vec![]] {
+            texts.iter().for_each(|text| column.push(*text));
+            let finished = column.finish();
+            assert_eq!(finished.as_string::<i32>().iter().collect::<Vec<_>>(), texts);
+        }
+    }
 
     #[test]
     fn a_row_comes_out_under_its_columns_names() {

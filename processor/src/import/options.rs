@@ -157,7 +157,7 @@ impl Default for ImportConfig {
             logs: Settings::default(),
             limits: ReadLimits::default(),
             threads: 0,
-            chunk_lines: 50_000,
+            chunk_lines: 100_000,
             spool_dir: std::env::temp_dir(),
         }
     }

@@ -300,6 +300,31 @@ async fn on_disk(root: &std::path::Path) -> (Lake, TableHandle) {
     (lake, handle)
 }
 
+/// A process that dies while it writes leaves a part of a file, under its last name or a temporary one, with no entry.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_half_written_file_is_no_part_of_the_table_and_goes_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lake, mut handle) = on_disk(folder.path()).await;
+    let table = folder.path().join("clicks");
+    let whole = std::fs::read(table.join(&handle.files()[0].path)).unwrap();
+    let day = table.join(&handle.files()[0].path).parent().unwrap().to_owned();
+    let halves = [day.join("half.parquet"), day.join(".tmp-half"), table.join("_delta_log/.tmp-half")];
+    for half in &halves {
+        std::fs::write(half, &whole[..whole.len() / 2]).unwrap();
+    }
+    let fresh = lake.table(Table::Clicks).await.unwrap();
+    assert_eq!(ids(&fresh).await, [1, 2]);
+    same_as_the_library(&fresh).await;
+    append(&mut handle, &[click(3, TEN, "a")], vec![]).await;
+
+    assert_eq!(handle.maintain(UtcMicros::now()).await.unwrap().files, 0, "somebody may be at it");
+    let later = UtcMicros::now().plus(handle.lake().options().keep + Duration::from_secs(60));
+    let done = handle.maintain(later).await.unwrap();
+    assert_eq!((done.files, done.log_entries), (2, 1), "{done:?}");
+    assert!(halves.iter().all(|half| !half.exists()));
+    assert_eq!(ids(&handle).await, [1, 2, 3]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lake_that_goes_away_takes_no_commit_until_it_is_back() {
     let folder = tempfile::tempdir().unwrap();

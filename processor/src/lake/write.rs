@@ -1,9 +1,10 @@
 //! Writing data files: rows sorted and split, Parquet made in memory, put, and described for the log.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use arrow::array::{AsArray as _, RecordBatch, StringArray};
-use arrow::compute::{concat_batches, interleave_record_batch};
+use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatch, StringArray, new_null_array};
+use arrow::compute::{concat_batches, interleave};
 use arrow::datatypes::{DataType, TimestampMicrosecondType};
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -160,9 +161,23 @@ fn split(rows: &[&RecordBatch], span: Span) -> Result<Vec<RecordBatch>, ParquetE
     order.sort_unstable();
     let part = |part: &[(i64, u32, i64, (u32, u32))]| {
         let from: Vec<(usize, usize)> = part.iter().map(|key| (key.3.0 as usize, key.3.1 as usize)).collect();
-        Ok(interleave_record_batch(rows, &from)?)
+        gathered(rows, &from)
     };
     order.chunk_by(|a, b| a.0 == b.0).map(part).collect()
+}
+
+/// The rows at these places (batch, row). Of a column that is null throughout nothing needs to be looked at.
+fn gathered(rows: &[&RecordBatch], from: &[(usize, usize)]) -> Result<RecordBatch, ParquetError> {
+    let schema = rows[0].schema();
+    let column = |number: usize| {
+        let parts: Vec<&dyn Array> = rows.iter().map(|batch| &**batch.column(number)).collect();
+        match parts.iter().all(|part| part.null_count() == part.len()) {
+            true => Ok(new_null_array(schema.field(number).data_type(), from.len())),
+            false => interleave(&parts, from),
+        }
+    };
+    let columns: Result<Vec<ArrayRef>, _> = (0..schema.fields().len()).map(column).collect();
+    Ok(RecordBatch::try_new(Arc::clone(&schema), columns?)?)
 }
 
 fn text<'a>(rows: &'a RecordBatch, name: &str) -> Result<&'a StringArray, ParquetError> {
