@@ -1,7 +1,7 @@
 //! The benchmark command: ours beside a peer in the same run, as a table.
 //!
 //! ```text
-//! cargo build --release && cargo run --release -p tests --bin bench -- [redirects] [backfill] [fresh] [bounded]
+//! cargo build --release && cargo run --release -p tests --bin bench -- [redirects] [backfill] [logs] [month] [fresh] [bounded]
 //! ```
 //! Without names it runs all. Peers are those of `../shared/bench` (see its README for what they need); one that
 //! can't run is said so and left out. `HIGHWATER_BENCH_PYTHON` names the Python that has duckdb.
@@ -54,7 +54,13 @@ async fn main() -> Result<()> {
         redirects::run(&setup, &mut table).await.context("redirects")?;
     }
     if is_wanted("backfill") {
-        backfill::run(&setup, &mut table).await.context("backfill")?;
+        backfill::run(&setup, 1_000_000, &mut table).await.context("backfill")?;
+    }
+    if is_wanted("logs") {
+        backfill::run(&setup, 2_000_000, &mut table).await.context("logs")?;
+    }
+    if is_wanted("month") {
+        backfill::month(&setup, &mut table).await.context("month")?;
     }
     if is_wanted("fresh") {
         fresh::run(&setup, &mut table).await.context("fresh")?;
