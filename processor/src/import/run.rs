@@ -24,7 +24,7 @@ use super::stored::row_of;
 use super::summary::{Added, State, Summary};
 use crate::metrics::Metrics;
 use crate::settle::guard::hours::OriginHours;
-use crate::settle::guard::party::brought_by;
+use crate::settle::guard::party::{brought_by, tenant_of};
 use crate::settle::guard::{WaitingLines, open_among};
 use crate::settle::ids::Spans;
 
@@ -110,7 +110,7 @@ impl Run {
             name: name.to_owned(),
             workspace: self.options.workspace.clone().unwrap_or_else(|| DEFAULT_WORKSPACE.to_owned()),
             provider: content.provider().to_owned(),
-            brought: brought_by(content.provider(), self.options.workspace.as_deref()).into_owned(),
+            brought: brought_by(content.provider(), tenant_of(self.options.workspace.as_deref())).into_owned(),
             source: self.options.source.clone(),
             sha256: identity::hex(&sha256),
             location: location.map(str::to_owned),

@@ -7,7 +7,7 @@ use arrow::array::{Array as _, AsArray as _, RecordBatch};
 use serde::Deserialize;
 
 use super::hours::OriginHours;
-use super::party::Party;
+use super::party::{Party, tenant_of};
 use crate::lake::{LakeError, TableHandle};
 
 /// What `edge_files` says of an import.
@@ -87,7 +87,9 @@ fn imports(batch: &RecordBatch) -> Vec<Import> {
         id: ids.value(row).to_owned(),
         provider: providers.value(row).to_owned(),
         // posts have no options, and no lines
-        tenant: serde_json::from_str::<Options>(options.value(row)).ok().and_then(|options| options.workspace),
+        tenant: serde_json::from_str::<Options>(options.value(row))
+            .ok()
+            .and_then(|options| tenant_of(options.workspace.as_deref()).map(str::to_owned)),
         is_reverted: serde_json::from_str::<Told>(told.value(row)).is_ok_and(|told| told.state == "reverted"),
         hours: if hours.is_valid(row) { OriginHours::from_text(hours.value(row)) } else { OriginHours::default() },
     };

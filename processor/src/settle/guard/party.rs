@@ -29,6 +29,12 @@ pub(crate) fn brought_by<'a>(provider: &'a str, tenant: Option<&str>) -> Cow<'a,
     tenant.map_or(Cow::Borrowed(provider), |tenant| Cow::Owned(format!("{provider}/{tenant}")))
 }
 
+/// The tenant that has uploaded a log for the links of `workspace` alone. Workspace `default` is the operator's own, also
+/// where nobody else is.
+pub(crate) fn tenant_of(workspace: Option<&str>) -> Option<&str> {
+    workspace.filter(|workspace| *workspace != DEFAULT_WORKSPACE)
+}
+
 impl Party {
     /// Of what is written by its name, or by [`brought_by`].
     pub(super) fn named(name: &str) -> Self {
@@ -85,7 +91,8 @@ mod tests {
             assert_eq!(Party::named(name).name(), name);
         }
         assert_eq!(Party::named("nginx/acme").tenant.as_deref(), Some("acme"));
-        assert_eq!(brought_by("nginx", Some("acme")), "nginx/acme");
+        assert_eq!(brought_by("nginx", tenant_of(Some("acme"))), "nginx/acme");
+        assert_eq!(brought_by("nginx", tenant_of(Some("default"))), "nginx", "nobody else is there as a rule");
     }
 
     #[test]
