@@ -123,6 +123,9 @@ fn text(report: &Answer, arguments: &Report) -> String {
     let meta = &report.meta;
     let when = |instant: Option<schemas::UtcMicros>| instant.map_or("not known yet".to_owned(), |at| at.to_string());
     lines.push(format!("complete through {}, final through {}", when(meta.complete_through), when(meta.final_through)));
+    lines.extend(
+        meta.restated_at.map(|at| format!("numbers that were final were changed at {at}, by a log taken in or back")),
+    );
     for gap in &meta.gaps {
         lines.push(format!("gap: {} to {}, {}", gap.start, gap.end, gap.reason));
     }

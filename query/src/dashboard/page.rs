@@ -173,8 +173,12 @@ fn freshness(meta: &Meta) -> String {
         0 => String::new(),
         gaps => format!(r#" <b class="warn">Clicks are known to be missing in {gaps} times of this span.</b>"#),
     };
+    let restated = match meta.restated_at {
+        Some(at) => format!(" Numbers that were final were changed at {}, by a log taken in or back.", text(at)),
+        None => String::new(),
+    };
     format!(
-        r#"<footer>As of {}. Complete through {}. Final through {}. {exact}{gaps} A click is a redirect served, not an arrival at the destination.</footer>"#,
+        r#"<footer>As of {}. Complete through {}. Final through {}.{restated} {exact}{gaps} A click is a redirect served, not an arrival at the destination.</footer>"#,
         text(meta.as_of),
         instant(meta.complete_through),
         instant(meta.final_through),
