@@ -39,6 +39,8 @@ pub(super) struct Committer {
     pub(super) known: KnownIds,
     pub(super) slots: BTreeMap<usize, Slot>,
     pub(super) last_commit: Instant,
+    /// Whether it had rows.
+    pub(super) last_had_rows: bool,
     pub(super) failures: u32,
     pub(super) not_before: Option<Instant>,
     pub(super) failing: Option<String>,
@@ -63,6 +65,7 @@ impl Committer {
             policy: GroupPolicy {
                 commit_after: config.commit_after,
                 idle_after: config.idle_after,
+                mark_after: config.mark_after,
                 max_bytes: config.max_bytes,
             },
             clicks: None,
@@ -71,6 +74,7 @@ impl Committer {
             known: KnownIds::new(config.window_bytes, config.max_skew),
             slots: BTreeMap::new(),
             last_commit: Instant::now(),
+            last_had_rows: false,
             failures: 0,
             not_before: None,
             failing: None,
@@ -155,6 +159,7 @@ impl Committer {
             bytes: held().map(|batch| batch.bytes).sum(),
             urgent: nothing_comes || self.slots.values().any(|slot| slot.sealed_at == Some(slot.buffered_to())),
             last_commit: self.last_commit,
+            last_had_rows: self.last_had_rows,
             not_before: self.not_before,
         }
     }
@@ -230,6 +235,7 @@ impl Committer {
     }
 
     async fn commit_group(&mut self) {
+        let has_rows = self.waiting(false).oldest_row.is_some();
         match self.attempt().await {
             Ok(()) => {
                 self.failures = 0;
@@ -237,6 +243,7 @@ impl Committer {
                 self.not_before = None;
                 self.failing = None;
                 self.last_commit = Instant::now();
+                self.last_had_rows = has_rows;
             }
             Err(failure) => self.failed(&failure),
         }

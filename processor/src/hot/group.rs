@@ -2,14 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-/// The rule: rows wait no longer than `commit_after`, marks alone no longer than `idle_after` since the last commit,
-/// and nothing waits once the byte budget is full.
+/// The rule: rows wait no longer than `commit_after`, marks alone no longer than `idle_after` since the last commit, or
+/// `mark_after` if that one had rows, and nothing waits once the byte budget is full.
+///
+/// Marks soon after rows let `complete_through` pass the clicks that a report shows already; when nothing happens there is
+/// no need for so many commits.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupPolicy {
     /// The oldest row's longest wait.
     pub commit_after: Duration,
     /// How often marks alone make a commit.
     pub idle_after: Duration,
+    /// How soon after a commit of rows they do.
+    pub mark_after: Duration,
     /// What is buffered at most before it is committed at once.
     pub max_bytes: usize,
 }
@@ -27,6 +32,8 @@ pub struct Waiting {
     pub urgent: bool,
     /// When the last commit landed.
     pub last_commit: Instant,
+    /// Whether it had rows.
+    pub last_had_rows: bool,
     /// After a failure: not again before this.
     pub not_before: Option<Instant>,
 }
@@ -53,6 +60,7 @@ impl GroupPolicy {
         } else {
             match waiting.oldest_row {
                 Some(row) => row + self.commit_after,
+                None if waiting.last_had_rows => waiting.last_commit + self.mark_after.min(self.idle_after),
                 None => waiting.last_commit + self.idle_after,
             }
         };
@@ -70,8 +78,12 @@ pub fn back_off(failures: u32) -> Duration {
 mod tests {
     use super::*;
 
-    const POLICY: GroupPolicy =
-        GroupPolicy { commit_after: Duration::from_millis(400), idle_after: Duration::from_secs(10), max_bytes: 1_000 };
+    const POLICY: GroupPolicy = GroupPolicy {
+        commit_after: Duration::from_millis(400),
+        idle_after: Duration::from_secs(10),
+        mark_after: Duration::from_secs(1),
+        max_bytes: 1_000,
+    };
 
     fn after(start: Instant, ms: u64) -> Instant {
         start + Duration::from_millis(ms)
@@ -80,12 +92,22 @@ mod tests {
     #[test]
     fn every_case() {
         let start = Instant::now();
-        let none =
-            Waiting { oldest_row: None, any: false, bytes: 0, urgent: true, last_commit: start, not_before: None };
+        let none = Waiting {
+            oldest_row: None,
+            any: false,
+            bytes: 0,
+            urgent: true,
+            last_commit: start,
+            last_had_rows: false,
+            not_before: None,
+        };
         assert_eq!(POLICY.due(&none, start), Due::Never, "nothing arrived: no commit, however urgent");
         let marks = Waiting { any: true, urgent: false, ..none };
         assert_eq!(POLICY.due(&marks, after(start, 9_999)), Due::At(after(start, 10_000)));
         assert_eq!(POLICY.due(&marks, after(start, 10_000)), Due::Now);
+        let after_rows = Waiting { last_had_rows: true, ..marks };
+        assert_eq!(POLICY.due(&after_rows, after(start, 999)), Due::At(after(start, 1_000)));
+        assert_eq!(POLICY.due(&after_rows, after(start, 1_000)), Due::Now);
         assert_eq!(POLICY.due(&Waiting { urgent: true, ..marks }, start), Due::Now);
         let rows = Waiting { oldest_row: Some(after(start, 100)), bytes: 999, ..marks };
         assert_eq!(POLICY.due(&rows, after(start, 499)), Due::At(after(start, 500)));

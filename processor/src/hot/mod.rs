@@ -63,6 +63,8 @@ pub struct HotConfig {
     pub commit_after: Duration,
     /// How often marks alone make a commit.
     pub idle_after: Duration,
+    /// How soon after a commit of rows they do.
+    pub mark_after: Duration,
     /// Bytes buffered that make a commit at once; twice as much stops the reading.
     pub max_bytes: usize,
     /// Memory of the window of ids, at most; as much again may be taken for ids read from the lake.
@@ -82,6 +84,7 @@ impl Default for HotConfig {
         Self {
             commit_after: Duration::from_millis(400),
             idle_after: Duration::from_secs(10),
+            mark_after: Duration::from_secs(1),
             max_bytes: 48 << 20,
             window_bytes: 64 << 20,
             skew: Duration::from_secs(5),
