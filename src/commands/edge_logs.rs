@@ -13,7 +13,7 @@ use super::logs_known::{Known, known};
 use super::{backfill, open, print, summary};
 use crate::cli::{EdgeLogs, SettleAs};
 use crate::config::Config;
-use crate::run::{Again, enricher, settle_config};
+use crate::run::{Again, enricher, settle_config, turn};
 
 /// Lists the logs, or shows one, as they stand now.
 pub(crate) async fn run(command: EdgeLogs, config: &Config) -> anyhow::Result<ExitCode> {
@@ -116,6 +116,7 @@ struct Missing {
 /// because of it.
 async fn revert(id: &str, json: bool, config: &Config) -> anyhow::Result<ExitCode> {
     let importer = backfill::importer(config).await?;
+    let _turn = turn(&config.data_dir).await?;
     let (store, lake) = (open::link_store(config).await?, open::lake(config)?);
     let Reverted { import, removed, removed_waiting, was_gone, counted_elsewhere, again } = importer.revert(id).await?;
     let (reverted, deliver_again) = (import, Vec::new());

@@ -72,8 +72,8 @@ pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode
     let complete_through = store.complete_through(UtcMicros::now()).await?;
     let clicks = open::query_service(config).await?.verify(config.edge.max_skew.0).await?;
     let mut edge_logs = unfinished(&lake).await?;
-    // one whose last lines are on their way is nothing to worry about
-    edge_logs.retain(|log| log.summary.state != State::Running);
+    // one whose last lines are on their way is nothing to worry about, unless its rows were taken back before
+    edge_logs.retain(|log| log.summary.state != State::Running || log.summary.again_for.is_some());
     let edge_logs: Vec<LogProgress> = edge_logs.into_iter().map(LogProgress::of).collect();
     let ok = clicks.ok && journals.iter().all(|journal| journal.ok) && edge_logs.is_empty();
     let verified = Verified { ok, complete_through, clicks, journals, edge_logs };

@@ -37,7 +37,7 @@ mod watch;
 pub(crate) use access::Tokens;
 pub(crate) use give_up::{GivenUp, give_up};
 pub(crate) use journals::ids_in;
-pub(crate) use lock::make_folder;
+pub(crate) use lock::{make_folder, turn};
 pub(crate) use own::OwnJournals;
 pub(crate) use process::{enricher, settle_config, waits};
 pub(crate) use redirect::id_mode;

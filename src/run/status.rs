@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ingest::ports::{JournalState, RegisteredJournal, Registry};
-use processor::import::{State, unfinished};
+use processor::import::{State, Summary, unfinished};
 use processor::lake::Lake;
 use processor::settle::{Mismatched, waiting};
 use query::status::{
@@ -147,7 +147,12 @@ impl Sources {
         let mismatched = processor::settle::mismatched(&self.lake).await.map_err(failed)?;
         let hour = |one: Mismatched| MismatchedHour { provider: one.provider, hour: one.hour, waiting: one.waiting };
         let left = unfinished(&self.lake).await.map_err(failed)?;
-        let again = left.iter().filter(|log| matches!(log.summary.state, State::Queued | State::Reverting)).count();
+        let is_due = |summary: &Summary| match summary.state {
+            State::Queued | State::Reverting => true,
+            State::Running => summary.again_for.is_some(),
+            _ => false,
+        };
+        let again = left.iter().filter(|log| is_due(&log.summary)).count();
         Ok(EdgeLogsStatus {
             queued: self.store.queued_logs().await.map_err(failed)? + again as u64,
             waiting: waiting(&arrivals).await.map_err(failed)?,

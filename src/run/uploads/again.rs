@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::super::imports;
+use super::super::{imports, lock};
 use super::UPLOAD;
 use super::fault::{Fault, Next};
 use super::staging::Staging;
@@ -41,6 +41,7 @@ pub(crate) struct Again {
     staging: Staging,
     importer: Importer,
     spool_dir: PathBuf,
+    data_dir: PathBuf,
 }
 
 /// What is known from look to look.
@@ -67,7 +68,8 @@ impl Again {
     /// When the spool can't be made.
     pub(crate) fn new(config: &Config, store: &LinkStore, lake: &Lake, importer: Importer) -> anyhow::Result<Self> {
         let (staging, spool_dir) = (Staging::of(lake), imports::spool_dir(config)?);
-        Ok(Self { store: store.clone(), lake: lake.clone(), staging, importer, spool_dir })
+        let data_dir = config.data_dir.clone();
+        Ok(Self { store: store.clone(), lake: lake.clone(), staging, importer, spool_dir, data_dir })
     }
 
     /// Takes a log in once more, from where it came and as it was told then. One that can't be any more is given up:
@@ -155,6 +157,8 @@ impl Again {
         open.retain(|import| import.summary.state != State::Failed);
         known.seen.retain(|id, _| open.iter().any(|import| import.summary.id == *id));
         known.is_idle = open.is_empty();
+        // whoever takes a log back right now does all this
+        let Some(_turn) = lock::try_turn(&self.data_dir)? else { return Ok(()) };
         for import in open {
             let unseen = || Seen { looks: 0, tries: 0, not_before: Instant::now() };
             let seen = known.seen.entry(import.summary.id.clone()).or_insert_with(unseen);
