@@ -29,16 +29,25 @@ pub(super) struct OwnEvents {
     internal: bool,
     /// Those made elsewhere, by workspace: whatever the link's promise, as whoever made them knew nothing of it.
     elsewhere: Elsewhere,
+    /// How far clocks may be apart.
+    skew: Duration,
+    /// How long whoever has told of events is taken to go on.
+    goes_on: Duration,
 }
 
 impl OwnEvents {
     /// Where an edge with ids as `edge_ids` is in front of our redirect. An event can be no older than the first journal,
-    /// give or take the greatest skew. `elsewhere`: the events made elsewhere of requests that came through the edge at
-    /// hand.
-    pub(super) fn of(edge_ids: Ids, journals: &[RegisteredJournal], elsewhere: Elsewhere, max_skew: Duration) -> Self {
+    /// give or take the greatest `skew`. `elsewhere`: the events made elsewhere of requests that came through the edge at
+    /// hand; whoever has told of some `goes_on` for so long, as a log may come before the events of its hours.
+    pub(super) fn of(
+        edge_ids: Ids,
+        journals: &[RegisteredJournal],
+        elsewhere: Elsewhere,
+        (skew, goes_on): (Duration, Duration),
+    ) -> Self {
         let first = journals.iter().map(|journal| journal.registered_at).min();
-        let since = first.map(|first| first.minus(max_skew));
-        Self { since, internal: edge_ids == Ids::Trusted, elsewhere: elsewhere.earlier(max_skew) }
+        let since = first.map(|first| first.minus(skew));
+        Self { since, internal: edge_ids == Ids::Trusted, elsewhere, skew, goes_on }
     }
 
     /// Whether a request has left an event, if it reached the origin.
@@ -59,7 +68,7 @@ impl OwnEvents {
     }
 
     fn made_elsewhere(&self, request: Asked<'_>) -> bool {
-        self.elsewhere.since(request.workspace).is_some_and(|since| request.time >= since)
+        self.elsewhere.tells_of(request.workspace, request.time, self.skew, self.goes_on)
     }
 }
 
@@ -109,7 +118,7 @@ mod tests {
                 committed: 0,
             })
             .collect();
-        OwnEvents::of(edge_ids, &journals, Elsewhere::default(), SKEW)
+        OwnEvents::of(edge_ids, &journals, Elsewhere::default(), (SKEW, SKEW))
     }
 
     fn word(ids: Ids, class: EdgeClass, analytics: Analytics, time: i64, events: &OwnEvents) -> Word {
@@ -142,15 +151,26 @@ mod tests {
     }
 
     #[test]
-    fn by_status_the_origins_lines_are_counted_from_the_first_event_made_elsewhere_on() {
-        let made = |of: &[(&str, i64)]| of.iter().map(|(who, at)| ((*who).to_owned(), UtcMicros(*at))).collect();
-        let events = OwnEvents::of(Ids::StatusOnly, &[], made(&[("w", 100), ("v", 500)]), SKEW);
-        let origin = |time, analytics| word(Ids::StatusOnly, EdgeClass::Origin, analytics, time, &events);
-        assert_eq!(origin(90, Analytics::Billed), Word::Counted);
-        assert_eq!(origin(89, Analytics::Billed), Word::Record(Kind::Origin));
-        assert_eq!(origin(90, Analytics::Internal), Word::Counted, "they were told of all");
+    fn by_status_the_origins_lines_are_counted_where_events_are_made_elsewhere() {
+        const MINUTE: i64 = 60_000_000;
+        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+        let made =
+            |of: &[(&str, i64)]| of.iter().map(|(who, at)| ((*who).to_owned(), UtcMicros(at * MINUTE))).collect();
+        let made = made(&[("w", 1_000), ("v", 5_000)]);
+        let events = OwnEvents::of(Ids::StatusOnly, &[], made, (minutes(10), minutes(120)));
+        let origin = |at, analytics| word(Ids::StatusOnly, EdgeClass::Origin, analytics, at * MINUTE, &events);
+        assert_eq!(origin(990, Analytics::Billed), Word::Counted);
+        assert_eq!(origin(989, Analytics::Billed), Word::Record(Kind::Origin));
+        assert_eq!(origin(990, Analytics::Internal), Word::Counted, "they were told of all");
+        assert_eq!(origin(1_020 + 119, Analytics::Billed), Word::Counted, "their events may still come");
+        assert_eq!(
+            origin(1_020 + 120, Analytics::Billed),
+            Word::Record(Kind::Origin),
+            "an event tells for its own time"
+        );
         let by = |ids, workspace| {
-            let asked = Asked { is_link: false, workspace, analytics: Analytics::Billed, time: UtcMicros(200) };
+            let asked =
+                Asked { is_link: false, workspace, analytics: Analytics::Billed, time: UtcMicros(1_001 * MINUTE) };
             judge(ids, EdgeClass::Origin, asked, &events)
         };
         assert_eq!(by(Ids::StatusOnly, "w"), Word::Counted, "whoever made them answered codes that we don't know");

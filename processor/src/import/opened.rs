@@ -176,7 +176,7 @@ impl Run {
                 let edge_ids = config.edge.ids.resolve(&config.edge.provider);
                 let journals = self.shared.registry.journals().await?;
                 let elsewhere = Elsewhere::read(provider, &tables.settler.desk.clicks, &tables.settler.arrivals);
-                let own = OwnEvents::of(edge_ids, &journals, elsewhere, config.max_skew);
+                let own = OwnEvents::of(edge_ids, &journals, elsewhere, (config.max_skew, config.settle));
                 let names_events = ids == Ids::Trusted && provider == config.edge.provider;
                 Ok(Reading::Log { ids, provider: provider.into(), own, names_events })
             }

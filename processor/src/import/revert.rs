@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! who overlaps? ──► `file/…` of it and them = 0 ──► edge_files: it is reverting, they are queued    (named, all rows there)
-//!   ──► rows out of clicks (restatement first), records out of arrivals
+//!   ──► rows out of clicks (restatement first), records out of arrivals; what events have told is withdrawn
 //!   ──► who overlaps now? ──► `file/…` = 0 ──► edge_files: it is reverted, they are queued
 //!                                                └──► each is taken in again from its source
 //! ```
@@ -21,6 +21,7 @@ use std::time::Duration;
 use schemas::UtcMicros;
 
 use super::importer::{Importer, Tables};
+use super::options::ImportConfig;
 use super::posts::POSTED;
 use super::recount::held_of;
 use super::set_back::{UnderWay, brought, land, set_back, txn_of};
@@ -29,6 +30,7 @@ use super::stored::{Stored, refreshed, row_of, rows};
 use super::summary::{State, Summary};
 use crate::lake::{Change, TableHandle};
 use crate::settle::SettleError;
+use crate::settle::elsewhere::reach;
 use crate::settle::take_out::Leaving;
 
 /// Why an import was not taken back.
@@ -76,7 +78,7 @@ impl Importer {
     /// As [`RevertError`] says.
     pub async fn revert(&self, id: &str) -> Result<Reverted, RevertError> {
         let mut tables = self.shared.tables().await?;
-        let reverted = revert(&mut tables, id, self.shared.config.max_skew).await;
+        let reverted = revert(&mut tables, id, &Reach::of(&self.shared.config)).await;
         self.shared.give_back(tables);
         reverted
     }
@@ -93,7 +95,21 @@ impl Importer {
     }
 }
 
-async fn revert(tables: &mut Tables, id: &str, max_skew: Duration) -> Result<Reverted, RevertError> {
+/// How far from an import others may have been decided by it.
+struct Reach {
+    /// By ids.
+    max_skew: Duration,
+    /// By what events tell.
+    told: Duration,
+}
+
+impl Reach {
+    fn of(config: &ImportConfig) -> Self {
+        Self { max_skew: config.max_skew, told: reach(config.settle) }
+    }
+}
+
+async fn revert(tables: &mut Tables, id: &str, reach: &Reach) -> Result<Reverted, RevertError> {
     let Some(import) = row_of(&tables.side.edge_files, id).await? else {
         let begun = !id.is_empty() && brought(&tables.settler).iter().any(|txn| txn.starts_with(&txn_of(id)));
         return Err(if begun { RevertError::Unfinished(id.to_owned()) } else { RevertError::Unknown(id.to_owned()) });
@@ -101,7 +117,7 @@ async fn revert(tables: &mut Tables, id: &str, max_skew: Duration) -> Result<Rev
     let was_reverted = import.summary.state == State::Reverted;
     let now = as_of_now(tables, &import).await?;
     if !was_reverted || holds_rows(tables, &import).await? {
-        announce(tables, &import, max_skew).await?;
+        announce(tables, &import, reach).await?;
     }
     let (removed, removed_waiting) = match import.times() {
         Some(times) => {
@@ -110,10 +126,13 @@ async fn revert(tables: &mut Tables, id: &str, max_skew: Duration) -> Result<Rev
         }
         None => (0, 0),
     };
+    if let Some(times) = import.times().filter(|_| import.is_of_events()) {
+        tables.settler.withdraw(&import.provider, times).await?;
+    }
     tables.settler.close_empty_hours(&import.provider).await?;
     let was_gone = was_reverted && removed + removed_waiting == 0;
     forget_rejects(&mut tables.side.rejects, &import).await?;
-    let again = settled_again(tables, &import, max_skew, was_gone).await?;
+    let again = settled_again(tables, &import, reach, was_gone).await?;
     let import = Stored { summary: taken_back(&import), ..import };
     mark(tables, &import.summary, &again).await?;
     // one that somebody has brought again in between has been marked nevertheless: it is decided anew once more
@@ -141,8 +160,8 @@ async fn holds_rows(tables: &Tables, import: &Stored) -> Result<bool, RevertErro
 }
 
 /// Names what is about to be done, before the first row leaves.
-async fn announce(tables: &mut Tables, import: &Stored, max_skew: Duration) -> Result<(), RevertError> {
-    let again = overlapping(tables, import, max_skew, false).await?;
+async fn announce(tables: &mut Tables, import: &Stored, reach: &Reach) -> Result<(), RevertError> {
+    let again = overlapping(tables, import, reach, false).await?;
     let mut summary = import.summary.clone();
     summary.state = State::Reverting;
     summary.note = Some(format!("is being taken back; `highwater edge-logs revert {}` goes on with it", summary.id));
@@ -156,15 +175,15 @@ async fn announce(tables: &mut Tables, import: &Stored, max_skew: Duration) -> R
 async fn settled_again(
     tables: &mut Tables,
     import: &Stored,
-    max_skew: Duration,
+    reach: &Reach,
     was_gone: bool,
 ) -> Result<Vec<Stored>, RevertError> {
-    let mut again = overlapping(tables, import, max_skew, was_gone).await?;
+    let mut again = overlapping(tables, import, reach, was_gone).await?;
     let seen = tables.side.edge_files.version();
     set_back(tables, &names(import, &again), UnderWay::Too).await?;
     if tables.side.edge_files.version() > seen {
         let known: HashSet<String> = again.iter().map(|other| other.summary.id.clone()).collect();
-        let mut late = overlapping(tables, import, max_skew, was_gone).await?;
+        let mut late = overlapping(tables, import, reach, was_gone).await?;
         late.retain(|other| !known.contains(&other.summary.id));
         set_back(tables, &names(import, &late), UnderWay::Not).await?;
         again.extend(late);
@@ -187,19 +206,20 @@ fn names<'a>(import: &'a Stored, again: &'a [Stored]) -> HashSet<&'a str> {
 }
 
 /// The imports that may have lines counted because of rows that go: of the same provider, near in time, with lines
-/// counted by others; and those that are to be taken in again in any case. With `only_queued` (all else was done before)
-/// those alone.
+/// counted by others, or because of events that told of them; and those that are to be taken in again in any case. With
+/// `only_queued` (all else was done before) those alone.
 async fn overlapping(
     tables: &mut Tables,
     gone: &Stored,
-    max_skew: Duration,
+    reach: &Reach,
     only_queued: bool,
 ) -> Result<Vec<Stored>, RevertError> {
     let Some((from, to)) = gone.times() else { return Ok(Vec::new()) };
-    let (from, to) = (from.minus(max_skew), to.plus(max_skew));
     let near = |summary: &Summary| {
+        let by_told = gone.is_of_events() && summary.noted.by_status > 0;
+        let far = if by_told { reach.told } else { reach.max_skew };
         let times: Option<(UtcMicros, UtcMicros)> = summary.first.zip(summary.last);
-        times.is_some_and(|(first, last)| first <= to && last >= from)
+        times.is_some_and(|(first, last)| first <= to.plus(far) && last >= from.minus(far))
     };
     let (edge_files, settler) = (&mut tables.side.edge_files, &mut tables.settler);
     edge_files.refresh().await?;

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use arrow::array::{Array as _, AsArray as _, RecordBatch};
 use arrow::datatypes::TimestampMicrosecondType;
 use ingest::edge::clock::{EARLIEST, LATEST};
+use ingest::events;
 use schemas::UtcMicros;
 use schemas::tables::Table;
 use serde::Serialize;
@@ -43,6 +44,11 @@ impl Stored {
     /// Whether it is no file but what is posted in a day: then the lake alone knows its lines.
     pub(super) fn is_posts(&self) -> bool {
         self.sha256.is_empty()
+    }
+
+    /// Whether its records are events made elsewhere.
+    pub(super) fn is_of_events(&self) -> bool {
+        self.summary.format == events::FORMAT
     }
 
     /// Says so of an import that is done but for its last chunk.

@@ -9,8 +9,8 @@
 //!
 //! * [`waits`]: when a record may be settled; [`union`](mod@union): what becomes of it; [`compact`]: what to merge.
 //!   Pure.
-//! * [`guard`]: lines without an event are recovered only where ids meet; `elsewhere`: since when events of a provider's
-//!   requests are made by others
+//! * [`guard`]: lines without an event are recovered only where ids meet; `elsewhere`: when events of a provider's
+//!   requests were made by others, and `withdraw`: told no longer
 //! * [`ids`]: which ids the lake holds around some instants, and what their rows say
 //! * `correct`: rows merged with records that know better
 //! * `restate`: what must be said of commits that change final numbers
@@ -51,6 +51,7 @@ pub mod union;
 mod upkeep;
 pub(crate) mod waiting;
 pub mod waits;
+mod withdraw;
 
 pub use compact::CompactConfig;
 pub use correct::policy::Patience;

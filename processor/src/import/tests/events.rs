@@ -119,6 +119,69 @@ async fn where_ids_do_not_meet_the_origins_lines_are_counted_from_its_first_even
     assert_eq!((summary.added.edge, summary.added.recovered, summary.already_counted), (1, 1, 1));
 }
 
+/// Lines of another time than any event's are taken as if nobody had told of anything.
+#[tokio::test]
+async fn an_event_of_long_ago_says_nothing_of_now() {
+    let bench = bench();
+    let by_status = ImportOptions { id: IdMode::StatusOnly, ..ImportOptions::default() };
+    let log = [line(1, 2_000, "MISS", "k"), line(2, 5_000, "MISS", "k")].concat();
+    for day in [1, 400] {
+        let events = event_at(Some(9), ago(day * 24 * 3_600 + 5_000), "k");
+        let id = bench.import_with(&events, as_events(Stand::Origin, "nginx")).await.unwrap().id;
+        let dry = ImportOptions { dry_run: true, ..by_status.clone() };
+        let summary = bench.import_with(&log, dry).await.unwrap();
+        assert_eq!(summary.already_counted, if day == 1 { 2 } else { 0 }, "it tells on for two days");
+        bench.importer.revert(&id).await.unwrap();
+    }
+    let clicks = bench.lake.table(Table::Clicks).await.unwrap();
+    let marks: Vec<_> = clicks.txns_with_prefix("elsewhere/").collect();
+    assert_eq!(marks, [("elsewhere/nginx/w/0", 0)]);
+}
+
+/// What events have told is told no longer once they are taken back, wherever that is killed; logs by status that came in
+/// meanwhile are taken in again.
+#[tokio::test]
+async fn events_taken_back_have_told_of_nothing() {
+    let by_status = ImportOptions { id: IdMode::StatusOnly, ..ImportOptions::default() };
+    let puts = ["clicks/_delta_log", "arrivals/_delta_log", "edge_files/_delta_log", "clicks/date"];
+    let faults = puts.into_iter().flat_map(|put| (1..5).map(move |nth| Some((put, nth))));
+    for fault in std::iter::once(None).chain(faults) {
+        let bench = bench();
+        let import = async |id: u64, hours: i64| {
+            let events = event_at(Some(id), ago(hours * 3_600), "k");
+            bench.import_with(&events, as_events(Stand::Origin, "nginx")).await.unwrap().id
+        };
+        let (first, second) = (import(8, 30).await, import(9, 10).await);
+        let log = [line(1, 29 * 3_600, "MISS", "k"), line(2, 9 * 3_600, "MISS", "k")].concat();
+        let before = bench.import_with(&log, by_status.clone()).await.unwrap();
+        assert_eq!((before.added.recovered, before.already_counted), (0, 2));
+        // the log's lines are told of by one of them still
+        let again = bench.importer.revert(&second).await.unwrap().again;
+        assert_eq!(again.iter().map(|log| &log.summary.id).collect::<Vec<_>>(), [&before.id]);
+        let between = bench.import_with(&log, by_status.clone()).await.unwrap();
+        assert_eq!((between.added.recovered, between.already_counted), (0, 2));
+
+        if let Some((put, nth)) = fault {
+            bench.store.arm(put, nth, Fault::Before);
+            // whatever it comes to: it is killed there, and whoever finds it goes on
+            let _first = bench.importer.revert(&first).await;
+            bench.store.disarm();
+            let left = unfinished(&bench.lake).await.unwrap();
+            let is_named = left.iter().any(|import| import.summary.id == first);
+            let state = stored(&bench.lake, Some(&first)).await.unwrap()[0].summary.state;
+            let rows = bench.count(Table::Clicks).await;
+            assert!(is_named || state == State::Reverted || rows == 1, "{fault:?}: {state:?}, {rows} rows");
+        }
+        bench.importer.revert(&first).await.unwrap();
+        let log_again = bench.import_with(&log, by_status.clone()).await.unwrap();
+        assert_eq!((log_again.added.recovered, log_again.already_counted), (2, 0), "{fault:?}");
+        let other = bench_on(&bench, config("none"));
+        let other = other.import_with(&line(3, 9 * 3_600, "MISS", "k"), by_status.clone()).await.unwrap();
+        assert_eq!(other.added.recovered, 1, "{fault:?}: another process");
+        assert!(unfinished(&bench.lake).await.unwrap().is_empty());
+    }
+}
+
 #[tokio::test]
 async fn a_post_says_what_became_of_each_line_and_again_adds_nothing() {
     let bench = bench();

@@ -43,10 +43,21 @@ pub(super) fn made_here(hour: UtcMicros, number: u64) -> ClickId {
 impl Bench {
     /// Events of our own redirect, as the hot path brings them.
     pub(super) async fn events(&self, hour: UtcMicros, numbers: std::ops::Range<u64>, id: impl Fn(u64) -> ClickId) {
+        self.events_of("w", hour, numbers, id).await;
+    }
+
+    /// The same of a workspace.
+    pub(super) async fn events_of(
+        &self,
+        workspace: &str,
+        hour: UtcMicros,
+        numbers: std::ops::Range<u64>,
+        id: impl Fn(u64) -> ClickId,
+    ) {
         let mut rows = ClickBuilder::new();
         for number in numbers {
             let event = click(id(number).as_u128(), time_of(hour, number).0);
-            rows.push(&schemas::Click { workspace: "w".into(), ..event });
+            rows.push(&schemas::Click { workspace: workspace.into(), ..event });
         }
         let mut clicks = self.lake.table(Table::Clicks).await.unwrap();
         let add = clicks.write_spanning(&[rows.finish().unwrap()], Span::Hour).await.unwrap();

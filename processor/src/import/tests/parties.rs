@@ -98,7 +98,7 @@ async fn a_tenants_events_decide_about_its_own_lines_alone() {
     assert_eq!(bench.import(&misses(hour, 0..200)).await.added.recovered, 200);
 }
 
-/// One who begins to tell takes its lines out of the others' hour, and that stays as it is.
+/// One who begins to tell takes no lines out of an hour that stands open.
 #[tokio::test]
 async fn who_begins_to_tell_releases_nothing() {
     let (bench, hour) = behind_nginx();
@@ -107,9 +107,70 @@ async fn who_begins_to_tell_releases_nothing() {
     assert_eq!(bench.import(&log).await.mismatched, open_of("nginx", hour, 2_300));
     bench.tells("evil", &told(hour, 2_000..4_000, "ev")).await;
     bench.settler_behind_nginx().await.pass().await.unwrap();
-    let open = [open_of("nginx", hour, 300), open_of("nginx/evil", hour, 2_000)].concat();
-    assert_eq!(mismatched(&bench.lake).await.unwrap(), open);
+    assert_eq!(mismatched(&bench.lake).await.unwrap(), open_of("nginx", hour, 2_300));
     assert_eq!(bench.by_source(Source::Recovered).await, 0);
+}
+
+/// What is left of an open hour would be below the bounds without this tenant's lines: neither an event of another time nor
+/// one of the very hour takes them away.
+#[tokio::test]
+async fn no_event_releases_an_open_hour_for_others() {
+    let long_ago = UtcMicros(schemas::time::DAY * 10_700);
+    for of in [None, Some(long_ago)] {
+        let (bench, hour) = behind_nginx();
+        bench.events(hour, 0..40, |number| made_here(hour, number)).await;
+        bench.events_of("evil", hour, 1_000..1_100, |number| made_here(hour, number)).await;
+        let log = [misses(hour, 0..40), evils(hour, 1_000..1_100)].concat();
+        assert_eq!(bench.import(&log).await.mismatched, open_of("nginx", hour, 140));
+        bench.tells("evil", &told(of.unwrap_or(hour), 0..1, "ev")).await;
+        bench.settler_behind_nginx().await.pass().await.unwrap();
+        assert_eq!(mismatched(&bench.lake).await.unwrap(), open_of("nginx", hour, 140), "{of:?}");
+        assert_eq!(bench.by_source(Source::Recovered).await, 0, "{of:?}");
+    }
+}
+
+/// An event says nothing of other hours: lines there stay with the others'.
+#[tokio::test]
+async fn an_event_of_another_time_makes_no_party() {
+    let (bench, hour) = behind_nginx();
+    bench.tells("evil", &told(UtcMicros(schemas::time::DAY * 10_700), 0..1, "ev")).await;
+    bench.events(hour, 0..40, |number| made_here(hour, number)).await;
+    bench.events_of("evil", hour, 1_000..1_100, |number| made_here(hour, number)).await;
+    let log = [misses(hour, 0..40), evils(hour, 1_000..1_100)].concat();
+    assert_eq!(bench.import(&log).await.mismatched, open_of("nginx", hour, 140));
+}
+
+/// An operator's word holds for lines of whoever begins to tell afterwards, and not for whoever told before.
+#[tokio::test]
+async fn a_word_holds_for_parties_that_are_split_off_later() {
+    for (word, tells_first) in
+        [Standing::Counted, Standing::Recovered].map(|word| [(word, true), (word, false)]).concat()
+    {
+        let (bench, hour) = behind_nginx();
+        bench.events(hour, 0..300, |number| made_here(hour, number)).await;
+        // other ids than its lines have, so many that its own hour would be held
+        let events = told(hour, 0..300, "ev");
+        if tells_first {
+            bench.tells("evil", &events).await;
+        }
+        bench.import(&misses(hour, 0..300)).await;
+        bench.settler_behind_nginx().await.decide_hour("nginx", hour, word).await.unwrap();
+        if !tells_first {
+            bench.tells("evil", &events).await;
+        }
+        let late = bench.import(&evils(hour, 5_000..5_200)).await;
+        let case = format!("{word:?} {tells_first}");
+        if tells_first {
+            assert_eq!(late.mismatched, open_of("nginx/evil", hour, 200), "{case}");
+            bench.settler_behind_nginx().await.decide_hour("nginx/evil", hour, Standing::Recovered).await.unwrap();
+            assert_eq!(bench.recovered("ev").await, 200);
+            continue;
+        }
+        let (counted, recovered) = if word == Standing::Counted { (200, 0) } else { (0, 200) };
+        assert_eq!((late.waiting, late.already_counted, late.added.recovered), (0, counted, recovered), "{case}");
+        bench.settler_behind_nginx().await.pass().await.unwrap();
+        assert!(mismatched(&bench.lake).await.unwrap().is_empty(), "{case}");
+    }
 }
 
 #[tokio::test]

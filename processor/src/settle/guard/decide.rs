@@ -7,10 +7,9 @@ use schemas::UtcMicros;
 
 use super::facts::waiting;
 use super::party::Party;
-use super::{Standing, open_hours, standing, txn_of};
+use super::stands::{Said, Standing, now_stands, open_hours};
 use crate::lake::{Change, CommitError};
 use crate::settle::desk::{TRIES, fenced};
-use crate::settle::elsewhere::Elsewhere;
 use crate::settle::error::SettleError;
 use crate::settle::settler::{Settled, Settler};
 
@@ -68,16 +67,16 @@ impl Settler {
             let open = open_hours(&self.desk.clicks).filter(|(party, _)| party.provider == provider);
             let mut empty: BTreeSet<(Party, i64)> = open.collect();
             let hours: BTreeSet<i64> = empty.iter().map(|(_, hour)| *hour).collect();
-            let told = Elsewhere::read(provider, &self.desk.clicks, &self.arrivals);
+            let split = self.split(provider);
             for line in waiting(&self.arrivals, provider, &hours).await? {
                 let hour = line.time.hour();
-                empty.retain(|(party, of)| *of != hour || !party.has(&told, line.is_uploaded, &line.workspace, hour));
+                empty.retain(|(party, of)| *of != hour || !party.has(&split, line.is_uploaded, &line.workspace, hour));
             }
             if empty.is_empty() {
                 return Ok(());
             }
-            let closed = Standing::version(None);
-            let txns = empty.iter().map(|(party, hour)| (txn_of(party, *hour), closed)).collect();
+            let closed = |(party, hour): &(Party, i64)| now_stands(&self.desk.clicks, &split, party, *hour, None);
+            let txns = empty.iter().flat_map(closed).collect();
             let change = fenced(&self.desk.clicks, Change { txns, ..Change::default() });
             match self.desk.clicks.commit(change).await {
                 Ok(_) => return Ok(()),
@@ -104,7 +103,7 @@ impl Settler {
         let mut decided = false;
         for _ in 0..TRIES {
             self.desk.clicks.refresh().await.map_err(SettleError::from)?;
-            match standing(&self.desk.clicks, &party, hour.hour()) {
+            match Said::of(&self.desk.clicks, &party, hour.hour()).standing {
                 Some(stands) if stands == settled => {
                     decided = true;
                     break;
@@ -113,7 +112,8 @@ impl Settler {
                 Some(stands) => return Err(DecideError::Decided { provider: provider.to_owned(), hour, stands }),
                 None => return Err(DecideError::NotMismatched { provider: provider.to_owned(), hour }),
             }
-            let txns = vec![(txn_of(&party, hour.hour()), Standing::version(Some(settled)))];
+            let split = self.split(&party.provider);
+            let txns = now_stands(&self.desk.clicks, &split, &party, hour.hour(), Some(settled));
             let change = fenced(&self.desk.clicks, Change { txns, ..Change::default() });
             if let Err(CommitError::Failed(source)) = self.desk.clicks.commit(change).await {
                 return Err(SettleError::from(source).into());

@@ -1,13 +1,15 @@
 //! What becomes of lines without an event, by what stands of their hour or is found out about it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use arrow::array::RecordBatch;
 use schemas::UtcMicros;
+use schemas::link::DEFAULT_WORKSPACE;
 
 use super::party::Party;
 use super::policy::{Verdict, may_be_mismatched};
-use super::{Scope, Standing, linked, standing, texts, txn_of};
+use super::stands::{Said, Split, Standing, now_stands};
+use super::{Scope, linked, texts};
 use crate::settle::elsewhere::{self, Elsewhere};
 use crate::settle::error::SettleError;
 use crate::settle::settler::Settler;
@@ -45,7 +47,7 @@ impl Settler {
         let hours = self.by_party(rows, arrivals, suspects, |record| brought[record]);
         let since = self.desk.events_since(self.config.max_skew).await?;
         for ((party, hour), mut records) in hours {
-            let stands = standing(&self.desk.clicks, &party, hour);
+            let stands = Said::of(&self.desk.clicks, &party, hour).standing;
             let (scope, judged) = self.scope(&party, hour, since);
             records.retain(|record| scope.has(linked[*record]));
             if records.is_empty() {
@@ -61,13 +63,14 @@ impl Settler {
                 Some(Standing::Open) if !judged => Verdict::Mismatched,
                 _ => self.verdict(&party, hour, scope, complete_through).await?,
             };
-            let now_stands = match (stands, verdict) {
+            let standing = match (stands, verdict) {
                 (None | Some(Standing::Open), Verdict::Mismatched) => Some(Standing::Open),
                 (Some(Standing::Open), Verdict::Lost) => None,
                 (stands, _) => stands,
             };
-            if now_stands != stands {
-                held.txns.push((txn_of(&party, hour), Standing::version(now_stands)));
+            if standing != stands {
+                let split = self.split(&party.provider);
+                held.txns.extend(now_stands(&self.desk.clicks, &split, &party, hour, standing));
             }
             if verdict == Verdict::Lost {
                 continue;
@@ -96,11 +99,19 @@ impl Settler {
             }
         }
         let mut hours: BTreeMap<(Party, i64), Vec<usize>> = BTreeMap::new();
+        let mut splits: HashMap<String, Split> = HashMap::new();
         for ((brought, workspace, hour), records) in groups {
-            let party = Party::of((&self.desk.clicks, &self.arrivals), brought, workspace, hour);
+            let brought = Party::named(brought);
+            let split = splits.entry(brought.provider.clone()).or_insert_with(|| self.split(&brought.provider));
+            let party = brought.of_lines(split, workspace, hour);
             hours.entry((party, hour)).or_default().extend(records);
         }
         hours
+    }
+
+    /// Which workspaces' lines of a provider's logs are parties of their own, as the snapshots have it.
+    pub(super) fn split(&self, provider: &str) -> Split {
+        Split::read(provider, &self.desk.clicks, &self.arrivals)
     }
 
     /// Lets a chunk's lines wait where their hour stands open, or may be found to be mismatched when it is looked at as
@@ -131,7 +142,7 @@ impl Settler {
             if due.is_empty() {
                 continue;
             }
-            let fate = match standing(&self.desk.clicks, &party, hour) {
+            let fate = match Said::of(&self.desk.clicks, &party, hour).standing {
                 Some(Standing::Recovered) => continue,
                 Some(Standing::Counted) => Fate::Counted,
                 Some(Standing::Open) => Fate::Wait,
@@ -157,7 +168,9 @@ impl Settler {
         let (clicks, arrivals) = (&self.desk.clicks, &self.arrivals);
         let tells = |tenant: &String| elsewhere::has_told((clicks, arrivals), &party.provider, tenant, hour);
         let told = party.tenant.as_ref().is_some_and(tells);
-        let scope = if told { Scope::All } else { Scope::Linked };
+        // lines without a link are of one workspace's requests, whose own matter they may not have become
+        let stay = party.tenant.is_none() && self.split(&party.provider).stays(DEFAULT_WORKSPACE, hour);
+        let scope = if told || stay { Scope::All } else { Scope::Linked };
         let ours = since.is_some_and(|since| since.hour() <= hour);
         (scope, self.guard.judges(&party.provider) && (told || ours))
     }

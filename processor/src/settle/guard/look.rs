@@ -12,8 +12,8 @@ use super::hours::UNLINKED;
 use super::imports::Import;
 use super::party::Party;
 use super::policy::{Part, Verdict, judge};
-use super::{Guard, Scope, standing};
-use crate::settle::elsewhere::Elsewhere;
+use super::stands::{Said, Split};
+use super::{Guard, Scope};
 use crate::settle::error::SettleError;
 use crate::settle::settler::Settler;
 use crate::settle::waits::Kind;
@@ -30,11 +30,11 @@ impl Settler {
         scope: Scope,
     ) -> Result<(Vec<Waiting>, BTreeMap<String, Part>), SettleError> {
         self.guard.follow_imports().await?;
-        let told = Elsewhere::read(&party.provider, &self.desk.clicks, &self.arrivals);
+        let split = self.split(&party.provider);
         let mut lines = waiting(&self.arrivals, &party.provider, &BTreeSet::from([hour])).await?;
-        lines.retain(|line| scope.has(line.is_linked) && party.sees(&told, line.is_uploaded, &line.workspace, hour));
+        lines.retain(|line| scope.has(line.is_linked) && party.sees(&split, line.is_uploaded, &line.workspace, hour));
         let rows = self.guard.clicks.of(&self.desk.clicks, hour).await?;
-        Ok((lines, self.guard.parts(party, scope, hour, (&rows, &told))))
+        Ok((lines, self.guard.parts(party, scope, hour, (&rows, &split))))
     }
 
     /// Judges a party's hour by what the tables say now.
@@ -55,7 +55,7 @@ impl Settler {
             *if is_due { &mut part.due } else { &mut part.early } += 1;
         }
         let parts: Vec<Part> = parts.into_values().collect();
-        let is_open = standing(&self.desk.clicks, party, hour).is_some();
+        let is_open = Said::of(&self.desk.clicks, party, hour).standing.is_some();
         let verdict = judge(&parts, is_open);
         if verdict != Verdict::Mismatched || is_open {
             return Ok(verdict);
@@ -88,25 +88,25 @@ impl Guard {
         party: &Party,
         scope: Scope,
         hour: i64,
-        (rows, told): (&HourRows, &Elsewhere),
+        (rows, split): (&HourRows, &Split),
     ) -> BTreeMap<String, Part> {
         let mut parts: BTreeMap<String, Part> = BTreeMap::new();
         for (workspace, lines) in self.imports.lines(party, hour) {
             let workspace = match workspace.as_str() {
-                UNLINKED if scope == Scope::All && party.has_unlinked() => DEFAULT_WORKSPACE,
+                UNLINKED if scope == Scope::All && party.may_have_unlinked() => DEFAULT_WORKSPACE,
                 UNLINKED => continue,
                 name => name,
             };
-            if party.sees(told, false, workspace, hour) {
+            if party.sees(split, false, workspace, hour) {
                 parts.entry(workspace.to_owned()).or_default().lines += lines;
             }
         }
         let of_it = |import: &String| self.imports.get(import).is_none_or(|known| known.provider == party.provider);
-        for (workspace, rows) in rows.iter().filter(|(workspace, _)| party.sees(told, false, workspace, hour)) {
+        for (workspace, rows) in rows.iter().filter(|(workspace, _)| party.sees(split, false, workspace, hour)) {
             let part = parts.entry(workspace.clone()).or_default();
             let seen = |import: &String| {
                 let is_uploaded = self.imports.get(import).is_some_and(Import::is_uploaded);
-                of_it(import) && party.sees(told, is_uploaded, workspace, hour)
+                of_it(import) && party.sees(split, is_uploaded, workspace, hour)
             };
             let recovered = rows.recovered.iter().filter(|(import, _)| seen(import)).map(|(_, of)| of);
             part.recovered = recovered.map(|of| if scope == Scope::All { of.rows } else { of.linked }).sum();

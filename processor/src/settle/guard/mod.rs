@@ -5,7 +5,7 @@
 //!    lost: recovered          mismatched: held in `arrivals` until an operator says what they are,
 //!                             or until the rest of the hour's lines comes and meets the events that seemed to be theirs
 //! ```
-//! * `party`: whose lines of a provider are judged together
+//! * `party`: whose lines of a provider are judged together; `stands`: what stands of an hour, and for whom
 //! * `policy`, `hours`: what makes an hour mismatched, and how often its lines came; pure
 //! * `facts`, `imports`: what the tables say of an hour; `look`: the verdict on it; `hold`: what becomes of records
 //! * `decide`: the operator's word; `undo`: rows that it shows to be doubles
@@ -23,9 +23,10 @@ mod imports;
 mod look;
 pub(crate) mod party;
 mod policy;
+mod stands;
 mod undo;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use arrow::array::{Array as _, AsArray as _, RecordBatch};
 use ingest::edge::{IdMode, Ids};
@@ -36,58 +37,13 @@ use serde::{Deserialize, Serialize};
 
 pub use decide::DecideError;
 pub(super) use hold::Held;
+pub use stands::Standing;
 
 use self::facts::ClickFacts;
 use self::imports::ImportFacts;
 use self::party::Party;
+use self::stands::{PREFIX, Said, Split, open_hours};
 use crate::lake::{Lake, LakeError, TableHandle};
-
-/// What stands of an hour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Ids don't meet: its lines without an event wait.
-    Open,
-    /// An operator has said that their events were lost.
-    Recovered,
-    /// An operator has said that they are counted, under other ids.
-    Counted,
-}
-
-impl Standing {
-    /// The word that is written and shown.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Recovered => "recovered",
-            Self::Counted => "counted",
-        }
-    }
-
-    fn version(standing: Option<Self>) -> i64 {
-        match standing {
-            None => 0,
-            Some(Self::Open) => 1,
-            Some(Self::Recovered) => 2,
-            Some(Self::Counted) => 3,
-        }
-    }
-
-    fn of(version: i64) -> Option<Self> {
-        [Self::Open, Self::Recovered, Self::Counted].into_iter().find(|one| Self::version(Some(*one)) == version)
-    }
-}
-
-/// The beginning of the transactions that say what stands.
-const PREFIX: &str = "mismatch/";
-
-fn txn_of(party: &Party, hour: i64) -> String {
-    format!("{PREFIX}{}/{hour}", party.name())
-}
-
-/// What stands of a party's hour, if anything.
-fn standing(clicks: &TableHandle, party: &Party, hour: i64) -> Option<Standing> {
-    clicks.txn(&txn_of(party, hour)).and_then(Standing::of)
-}
 
 /// An hour whose ids don't meet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,24 +56,19 @@ pub struct Mismatched {
     pub waiting: u64,
 }
 
-/// The open hours of a snapshot.
-fn open_hours(clicks: &TableHandle) -> impl Iterator<Item = (Party, i64)> {
-    let open = clicks.txns_with_prefix(PREFIX).filter(|(_, version)| Standing::of(*version) == Some(Standing::Open));
-    open.filter_map(|(txn, _)| {
-        let (party, hour) = txn[PREFIX.len()..].rsplit_once('/')?;
-        Some((Party::named(party), hour.parse().ok()?))
-    })
-}
-
 /// Numbers of waiting lines: by how they were brought, the workspace of their links, and hour.
 pub(crate) type WaitingLines = BTreeMap<(String, String, i64), u64>;
 
 /// Of waiting lines, those of open hours.
 pub(crate) fn open_among(clicks: &TableHandle, arrivals: &TableHandle, waiting: &WaitingLines) -> Vec<Mismatched> {
     let mut open: BTreeMap<(Party, i64), u64> = BTreeMap::new();
+    let mut splits: HashMap<String, Split> = HashMap::new();
     for ((brought, workspace, hour), lines) in waiting {
-        let party = Party::of((clicks, arrivals), brought, workspace, *hour);
-        if standing(clicks, &party, *hour) == Some(Standing::Open) {
+        let brought = Party::named(brought);
+        let read = || Split::read(&brought.provider, clicks, arrivals);
+        let split = splits.entry(brought.provider.clone()).or_insert_with(read);
+        let party = brought.of_lines(split, workspace, *hour);
+        if Said::of(clicks, &party, *hour).standing == Some(Standing::Open) {
             *open.entry((party, *hour)).or_default() += lines;
         }
     }
@@ -232,8 +183,13 @@ impl Guard {
         open_hours(clicks).count()
     }
 
+    /// Whether an import may be of this provider, as far as was read; of one under way nobody knows.
+    pub(super) fn may_be_of(&self, import: &str, provider: &str) -> bool {
+        self.imports.get(import).is_none_or(|known| known.provider == provider)
+    }
+
     /// Reads what imports have said.
-    async fn follow_imports(&mut self) -> Result<(), LakeError> {
+    pub(super) async fn follow_imports(&mut self) -> Result<(), LakeError> {
         let mut table = match self.edge_files.take() {
             Some(table) => table,
             None => self.lake.table(Table::EdgeFiles).await?,

@@ -10,7 +10,6 @@ use schemas::time::HOUR;
 
 use super::Scope;
 use super::party::Party;
-use crate::settle::elsewhere::Elsewhere;
 use crate::settle::error::SettleError;
 use crate::settle::settler::Settler;
 use crate::settle::take_out::Leaving;
@@ -27,13 +26,13 @@ impl Settler {
         self.arrivals.refresh().await?;
         self.guard.follow_imports().await?;
         let (scope, _) = self.scope(party, hour, since);
-        let told = Elsewhere::read(&party.provider, &self.desk.clicks, &self.arrivals);
+        let split = self.split(&party.provider);
         let rows = self.guard.clicks.of(&self.desk.clicks, hour).await?;
         let mut of: HashMap<String, HashSet<String>> = HashMap::new();
         for (workspace, rows) in &rows {
             let is_theirs = |import: &&String| {
                 self.guard.imports.get(import).is_some_and(|known| {
-                    known.provider == party.provider && party.has(&told, known.is_uploaded(), workspace, hour)
+                    known.provider == party.provider && party.has(&split, known.is_uploaded(), workspace, hour)
                 })
             };
             let imports: HashSet<String> = rows.recovered.keys().filter(is_theirs).cloned().collect();
