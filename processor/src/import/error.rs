@@ -81,6 +81,14 @@ pub enum ImportError {
         /// SHA-256 of those that are there.
         found: String,
     },
+    /// It was taken back while its lines came in.
+    #[error("{name}: was taken back (`edge-logs revert {id}`) while it came in; import it again if that wasn't meant")]
+    TakenBack {
+        /// The input.
+        name: String,
+        /// The import's id.
+        id: String,
+    },
     /// Another import was taken back meanwhile, so that lines of this one may count again: it must begin anew.
     #[error("{name}: another import was taken back meanwhile; import it again")]
     BeginAnew {
@@ -143,6 +151,7 @@ impl ImportError {
                 | Self::OtherContent { .. }
                 | Self::NoEvents { .. }
                 | Self::OtherEvents { .. }
+                | Self::TakenBack { .. }
         )
     }
 }
@@ -156,6 +165,8 @@ pub(super) enum Failure {
     Settle(#[from] SettleError),
     #[error("another import was taken back meanwhile")]
     BeginAnew,
+    #[error("import {0} was taken back meanwhile")]
+    TakenBack(String),
     #[error("{0}")]
     BrokeOff(String),
 }
@@ -179,6 +190,7 @@ impl Failure {
             Self::Read(source) => ImportError::Unreadable { name, source },
             Self::Settle(source) => ImportError::Settle { name, source },
             Self::BeginAnew => ImportError::BeginAnew { name },
+            Self::TakenBack(id) => ImportError::TakenBack { name, id },
             Self::BrokeOff(part) => ImportError::BrokeOff { name, part },
         }
     }

@@ -3,6 +3,7 @@
 //! ```text
 //! contained already (a run before, or another run of the same file)? ──► nothing to write
 //! rejects, and with the last chunk the row of edge_files             ──► written first, skipped if there
+//! the import's name, of one with more than one chunk                  ──► edge_files, before its first rows (`begin`)
 //! every line settled by the snapshot                                 ──► clicks, as a settler's commit
 //! else                                                               ──► arrivals
 //! ```
@@ -58,6 +59,8 @@ pub(super) struct Lander<'a> {
     pub(super) recount: bool,
     /// Chunks that have come by.
     pub(super) chunks: i64,
+    /// Whether this run has seen to it that the import is named.
+    pub(super) is_begun: bool,
     /// Whether this run has brought the row of `edge_files`, or found it there.
     pub(super) is_told: bool,
     /// The first hour in which it is to be found out whether ids meet.
@@ -120,6 +123,9 @@ impl Lander<'_> {
     async fn write(&mut self, chunk: Chunk) -> Result<(), Failure> {
         let number = chunk.number;
         let contains = number + 1;
+        if chunk.ending.is_none() {
+            self.begin().await?;
+        }
         let mut draft = Draft::default();
         let (mut side_done, mut corrections) = (false, Corrections::default());
         for _ in 0..TRIES {
@@ -133,8 +139,7 @@ impl Lander<'_> {
                 return Ok(());
             }
             if self.contained() < number {
-                // an import whose rows counted lines of this one was taken back: all of it is decided anew
-                return Err(Failure::BeginAnew);
+                return Err(self.set_back().await);
             }
             let mut decision = self.settler.desk.decide(&chunk.rows, &chunk.arrivals, complete_through).await?;
             self.settler.hold_chunk(&self.origin.brought, &chunk.rows, &chunk.arrivals, &mut decision).await?;

@@ -13,7 +13,7 @@
 //! * `importer`, `run`, `opened`: one import from its first byte to its summary
 //! * [`revert`], `set_back`: an import taken back, others decided anew; [`posts`]: events that are posted, a body at a time
 //! * `checks`: what is odd about the lines of a file
-//! * `land`, `arriving`: chunks into the lake; `side`, `recount`, `stored`: the side tables, and what the lake says of an
+//! * `begin`: an import is named; `land`, `arriving`: chunks into the lake; `side`, `recount`, `stored`: the side tables, and what the lake says of an
 //!   import; `dry`
 //!
 //! Invariants
@@ -27,6 +27,7 @@
 //! landed; a lake or link store that fails ends the import, to be repeated.
 
 mod arriving;
+mod begin;
 mod checks;
 mod dry;
 mod error;

@@ -108,7 +108,8 @@ impl Run {
                 let sha256 = identity::hex(sha256);
                 let landed = rows(&tables.side.edge_files).await?.into_iter().find(|import| {
                     let summary = &import.summary;
-                    let is_here = summary.state == State::Done && summary.added.total() + summary.waiting > 0;
+                    let is_done = summary.state == State::Done && summary.added.total() + summary.waiting > 0;
+                    let is_here = is_done || import.is_begun;
                     let stand = if summary.added.import > Some(0) { Stand::Import } else { Stand::Origin };
                     let is_other = (stand, import.provider.as_str()) != (naming.stand(), naming.provider());
                     import.sha256 == sha256 && summary.format == events::FORMAT && is_here && is_other
@@ -144,9 +145,8 @@ impl Run {
             if alike || contained(&tables.settler, &format!("file/{key}")) == 0 {
                 continue;
             }
-            // without a summary it was begun and not ended
             let before = row_of(&tables.side.edge_files, &key[..ID_DIGITS]).await?;
-            let landed = before.map(|before| before.summary).is_none_or(|done| {
+            let landed = before.filter(|before| !before.is_begun).map(|before| before.summary).is_none_or(|done| {
                 // by a trusted id a line may have been found among the rows; by its status it would be one more
                 let found = if ids == Ids::StatusOnly { done.already_counted } else { 0 };
                 done.added.edge + done.added.recovered + done.waiting + found > 0

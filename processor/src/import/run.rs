@@ -133,6 +133,7 @@ impl Run {
             // what it has brought before it was set back is its own
             recount: done == 0 && set_back,
             chunks: 0,
+            is_begun: false,
             is_told: false,
             judged_since,
             origin_hours: OriginHours::default(),

@@ -87,15 +87,19 @@ pub(super) async fn room_for(table: &TableHandle, column: &str, id: &str) -> Res
     let unfit = |source| SettleError::Rows { table: table.table(), source };
     let (mut remove, mut rest) = (Vec::new(), Vec::new());
     for file in table.files() {
+        let of = table.read(file, &[column]).await?;
+        let has = |batch: &RecordBatch| {
+            batch.column(0).as_string_opt::<i32>().is_some_and(|ids| ids.iter().flatten().any(|of| of == id))
+        };
+        if !of.iter().any(has) {
+            continue;
+        }
         let batches = table.read(file, &[]).await?;
         let kept: Result<Vec<RecordBatch>, ArrowError> =
             batches.iter().map(|batch| without(batch, column, &gone)).collect();
         let kept = kept.map_err(unfit)?;
-        let rows = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
-        if rows(&kept) < rows(&batches) {
-            remove.push(Arc::clone(file));
-            rest.extend(kept);
-        }
+        remove.push(Arc::clone(file));
+        rest.extend(kept);
     }
     Ok(Change { add: table.write_spanning(&rest, Span::Day).await?, remove, ..Change::default() })
 }

@@ -17,7 +17,7 @@ use super::summary::{State, Summary};
 use crate::lake::{Lake, LakeError, TableHandle};
 use crate::settle::guard::open_among;
 
-/// An import that has ended.
+/// An import that has ended, or whose lines are coming in.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stored {
     /// What became of its lines.
@@ -33,8 +33,11 @@ pub struct Stored {
     pub sha256: String,
     /// Where the file could be read.
     pub location: Option<String>,
-    /// When it ended.
+    /// When it ended; of one whose lines are coming in, when it began.
     pub imported_at: UtcMicros,
+    /// Whether its lines are coming in, or whoever brought them was killed; how many there are nobody knows.
+    #[serde(skip)]
+    pub is_begun: bool,
     /// What it was told; none if in words that this version doesn't know.
     #[serde(skip)]
     pub options: Option<ImportOptions>,
@@ -62,7 +65,8 @@ impl Stored {
 
     /// Between which times its rows are; none where it has none.
     pub(super) fn times(&self) -> Option<(UtcMicros, UtcMicros)> {
-        if self.is_posts() { Some((EARLIEST, LATEST)) } else { self.summary.first.zip(self.summary.last) }
+        let is_unknown = self.is_begun || self.summary.state == State::Reverting && self.summary.first.is_none();
+        if self.is_posts() || is_unknown { Some((EARLIEST, LATEST)) } else { self.summary.first.zip(self.summary.last) }
     }
 }
 
@@ -82,7 +86,7 @@ pub async fn stored(lake: &Lake, id: Option<&str>) -> Result<Vec<Stored>, LakeEr
 }
 
 /// The imports of which lines may be missing, the oldest first, as `edge_files` has them: being taken back, to be decided
-/// anew because another was taken back, that failed at it, or whose last lines haven't come into the lake.
+/// anew because another was taken back, that failed at it, or not all of whose lines have come into the lake.
 ///
 /// # Errors
 /// When the lake can't be read.
@@ -137,11 +141,13 @@ pub(super) async fn refreshed(
     let mut held = held_of(clicks, arrivals, &ids, near).await?;
     let now = imports.into_iter().map(|mut import| {
         let held = held.remove(&import.summary.id).unwrap_or_default();
-        if import.is_posts() {
-            import.summary.records = held.added.total() + held.waiting;
-            import.summary.lines = import.summary.records;
-        }
-        import.summary = import.summary.with_held(held.added, held.waiting);
+        let is_so_far = import.is_posts() || import.is_begun;
+        let summary = import.summary;
+        import.summary = if is_so_far {
+            summary.so_far(held.added, held.waiting)
+        } else {
+            summary.with_held(held.added, held.waiting)
+        };
         import.summary.mismatched = open_among(clicks, arrivals, &held.lines);
         import.summary.check(arrivals);
         import.note_broken_off(&broken);
@@ -182,8 +188,10 @@ fn read(batch: &RecordBatch, row: usize) -> Option<Stored> {
     };
     let at = batch.column_by_name("imported_at")?.as_primitive_opt::<TimestampMicrosecondType>()?;
     let source_name = text("source_name");
+    let summary: Summary = serde_json::from_str(&text("summary")?).ok()?;
     Some(Stored {
-        summary: serde_json::from_str(&text("summary")?).ok()?,
+        is_begun: summary.state == State::Running,
+        summary,
         workspace: text("workspace")?,
         provider: text("provider")?,
         sha256: text("sha256")?,

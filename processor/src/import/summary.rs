@@ -82,7 +82,7 @@ impl Added {
     }
 
     /// Nothing, of a file of the same sort.
-    fn none(&self) -> Self {
+    pub(super) fn none(&self) -> Self {
         if self.origin.is_some() { Self::of_events() } else { Self::default() }
     }
 
@@ -309,6 +309,18 @@ impl Summary {
         (self.state, self.note, self.mismatched) = (State::Reverted, None, Vec::new());
         (self.checks, self.noted, self.again_for) = (None, Noted::default(), None);
         self
+    }
+
+    /// Whether its rows go, or have gone.
+    pub(crate) fn is_going(&self) -> bool {
+        matches!(self.state, State::Reverting | State::Reverted)
+    }
+
+    /// The same while lines are coming in: what the lake holds is all that is known.
+    pub(crate) fn so_far(mut self, added: Added, waiting: u64) -> Self {
+        self.records = added.of_sort(&self.added).total() + waiting;
+        self.lines = self.records;
+        self.with_held(added, waiting)
     }
 
     /// Lines that count, now or later, by this import or another.

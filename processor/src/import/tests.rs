@@ -1,5 +1,6 @@
 //! Imports into tables in memory: repeated, resumed, beside a settler and another import, broken, refused.
 
+mod begin;
 mod contents;
 mod correct;
 mod events;
@@ -339,7 +340,9 @@ async fn an_import_is_shown_as_it_stands_now_and_told_of_where_numbers_were_fina
 async fn killed_anywhere_a_repeat_goes_on() {
     let (lines, log) = (12_000, long_log(12_000));
     let chunks = ImportConfig { chunk_lines: 1, ..ImportConfig::default() };
-    for (pattern, nth) in [("clicks/_delta_log", 1), ("clicks/_delta_log", 2), ("edge_files/_delta_log", 1)] {
+    for (pattern, nth) in
+        [("clicks/_delta_log", 1), ("clicks/_delta_log", 2), ("edge_files/_delta_log", 1), ("edge_files/_delta_log", 2)]
+    {
         for fault in [Fault::Before, Fault::After] {
             let bench = bench_with(Journals::default(), chunks.clone());
             // the tables are made first: their making is no part of this
@@ -364,6 +367,7 @@ async fn killed_anywhere_a_repeat_goes_on() {
                 drop(first.await);
                 bench.store.set_down(false);
             }
+            bench.store.disarm();
             let summary = bench.import(&log).await;
             assert_eq!(summary.records, lines);
             assert_eq!(bench.count(Table::Clicks).await as u64, lines, "{pattern} {nth} {fault:?}");

@@ -154,7 +154,9 @@ impl Again {
         }
         known.is_idle = false;
         let mut open = unfinished(&self.lake).await?;
-        open.retain(|import| import.summary.state != State::Failed);
+        // one that comes in for the first time is whose who brings it: killed, it is for them to say what becomes of it
+        let is_coming_in = |import: &Stored| import.is_begun && import.summary.again_for.is_none();
+        open.retain(|import| import.summary.state != State::Failed && !is_coming_in(import));
         known.seen.retain(|id, _| open.iter().any(|import| import.summary.id == *id));
         known.is_idle = open.is_empty();
         // whoever takes a log back right now does all this

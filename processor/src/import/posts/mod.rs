@@ -53,7 +53,7 @@ impl From<Failure> for IntakeError {
             Failure::Settle(source) => failed(source.into()),
             Failure::BrokeOff(part) => failed(part.into()),
             // posts are of no file that could be set back
-            Failure::BeginAnew => failed("another import was taken back meanwhile".into()),
+            Failure::BeginAnew | Failure::TakenBack(_) => failed("another import was taken back meanwhile".into()),
         }
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Import {
     pub(super) provider: String,
     /// Who has uploaded it; none: an operator brought it.
     tenant: Option<String>,
+    /// Whether its lines are coming in.
+    is_begun: bool,
     is_reverted: bool,
     hours: OriginHours,
 }
@@ -25,9 +27,13 @@ impl Import {
     pub(super) fn is_uploaded(&self) -> bool {
         self.tenant.is_some()
     }
+
+    pub(super) fn has_ended(&self) -> bool {
+        !self.is_begun
+    }
 }
 
-/// The imports that have ended.
+/// The imports that have ended, or whose lines are coming in.
 #[derive(Debug, Default)]
 pub(super) struct ImportFacts(HashMap<String, Vec<Import>>);
 
@@ -70,7 +76,7 @@ impl ImportFacts {
         OriginHours::distinct(self.all().filter(tells).map(|import| &import.hours), hour)
     }
 
-    /// An import that has ended.
+    /// An import that is known.
     pub(super) fn get(&self, import: &str) -> Option<&Import> {
         self.all().find(|known| known.id == import)
     }
@@ -83,15 +89,19 @@ fn imports(batch: &RecordBatch) -> Vec<Import> {
     else {
         return Vec::new();
     };
-    let import = |row: usize| Import {
-        id: ids.value(row).to_owned(),
-        provider: providers.value(row).to_owned(),
-        // posts have no options, and no lines
-        tenant: serde_json::from_str::<Options>(options.value(row))
-            .ok()
-            .and_then(|options| tenant_of(options.workspace.as_deref()).map(str::to_owned)),
-        is_reverted: serde_json::from_str::<Told>(told.value(row)).is_ok_and(|told| told.state == "reverted"),
-        hours: if hours.is_valid(row) { OriginHours::from_text(hours.value(row)) } else { OriginHours::default() },
+    let import = |row: usize| {
+        let state = serde_json::from_str::<Told>(told.value(row)).map(|told| told.state).unwrap_or_default();
+        Import {
+            id: ids.value(row).to_owned(),
+            provider: providers.value(row).to_owned(),
+            // posts have no options, and no lines
+            tenant: serde_json::from_str::<Options>(options.value(row))
+                .ok()
+                .and_then(|options| tenant_of(options.workspace.as_deref()).map(str::to_owned)),
+            is_begun: state == "running",
+            is_reverted: state == "reverted",
+            hours: if hours.is_valid(row) { OriginHours::from_text(hours.value(row)) } else { OriginHours::default() },
+        }
     };
     (0..batch.num_rows()).map(import).collect()
 }

@@ -64,7 +64,7 @@ impl Settler {
         let now = UtcMicros::now();
         let came: BTreeMap<&str, UtcMicros> =
             missing.values().map(|line| (line.import.as_str(), line.arrived)).collect();
-        let ended = |import: &str| self.guard.imports.get(import).is_some();
+        let ended = |import: &str| self.guard.imports.get(import).is_some_and(Import::has_ended);
         if came.iter().any(|(import, arrived)| now.since(*arrived) < UNDER_WAY && !ended(import)) {
             return Ok(Verdict::Undecided);
         }
