@@ -26,7 +26,8 @@ pub(crate) async fn link_store(config: &Config) -> anyhow::Result<LinkStore> {
         }
         return LinkStore::open(&config.link_store(), domains).await.with_context(|| format!("data_dir = {folder:?}"));
     }
-    LinkStore::open(&config.link_store(), domains).await.with_context(|| format!("links.url = {:?}", config.links.url))
+    let opened = LinkStore::open(&config.links.url, domains).await;
+    opened.with_context(|| format!("links.url = {:?}", redirect::links::shown(&config.links.url)))
 }
 
 /// A new link store would be made where one was lost: its links would be unknown, and what the lake holds be counted for

@@ -158,9 +158,6 @@ fn not_built(config: &Config, wrong: &mut Vec<String>) {
     if let Some((scheme, _)) = config.lake.split_once("://").filter(|(scheme, _)| *scheme != "file") {
         wrong.push(format!("lake: storage {scheme}:// is not part of this version yet; name a folder"));
     }
-    if config.links.url.starts_with("postgres") {
-        wrong.push("links.url: PostgreSQL is not part of this version yet; leave it out for SQLite".to_owned());
-    }
 }
 
 #[cfg(test)]
@@ -211,6 +208,6 @@ mod tests {
         assert_eq!(broken(|c| c.edge_logs.watch = vec!["./logs".into(), "s3://bucket/logs/".into()]), "");
         assert!(broken(|c| c.stream.backend = Backend::Fluvio).contains("fluvio"));
         assert!(broken(|c| c.lake = "s3://bucket/lake".into()).contains("s3://"));
-        assert!(broken(|c| c.links.url = "postgres://x".into()).contains("PostgreSQL"));
+        assert_eq!(broken(|c| c.links.url = "postgres://x/links".into()), "");
     }
 }

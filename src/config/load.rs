@@ -231,7 +231,7 @@ impl Loaded {
     pub(crate) fn origins(&self) -> Vec<(String, serde_json::Value, String)> {
         let mut effective = self.config.clone();
         effective.lake = self.config.lake_root();
-        effective.links.url = self.config.link_store();
+        effective.links.url = redirect::links::shown(&self.config.link_store());
         paths_of(&effective)
             .into_iter()
             .map(|(key, value)| {

@@ -5,6 +5,7 @@
 //! * [`foreign`]: a redirector that isn't ours, behind such an edge
 //! * [`logs`]: edge logs made up
 //! * [`s3`]: a real S3 server
+//! * [`postgres`]: a private PostgreSQL server
 //! * [`load`]: bounded request loops that keep a ledger of what was answered
 //!
 //! Everything listens on loopback only, and ends with its owner.
@@ -16,6 +17,7 @@ pub mod foreign;
 pub mod load;
 pub mod logs;
 pub mod node;
+pub mod postgres;
 pub mod s3;
 
 /// Whether a missing service must fail a test instead of skipping it.

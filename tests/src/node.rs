@@ -18,6 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Node {
     binary: PathBuf,
     folder: TempDir,
+    data: PathBuf,
     /// Port of the redirect listener.
     pub redirect: u16,
     /// Port of the management listener.
@@ -41,6 +42,7 @@ impl Node {
         let folder = tempfile::Builder::new().prefix("highwater-test-").tempdir()?;
         let node = Self {
             binary: binary.to_owned(),
+            data: folder.path().join("data"),
             folder,
             redirect: free_port()?,
             manage: free_port()?,
@@ -71,7 +73,14 @@ impl Node {
 
     /// The data folder.
     pub fn data(&self) -> PathBuf {
-        self.folder().join("data")
+        self.data.clone()
+    }
+
+    /// On the data folder of `other`, as roles that share a machine are.
+    #[must_use]
+    pub fn sharing_data_of(mut self, other: &Self) -> Self {
+        self.data = other.data();
+        self
     }
 
     /// The configuration file.

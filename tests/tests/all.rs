@@ -9,6 +9,7 @@ mod errors;
 mod events;
 mod exact;
 mod losses;
+mod postgres;
 mod product;
 mod roles;
 mod ways_in;

@@ -2,17 +2,15 @@
 
 use std::fmt;
 
+use super::db::{Row, Run};
+use super::error::{Doing, LinkError};
+use super::read::parsed;
+use super::{LinkStore, check};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use schemas::link::DEFAULT_WORKSPACE;
 use schemas::{Principal, Scope, UtcMicros};
 use sha2::{Digest, Sha256};
-use sqlx::{Executor, Row as _};
-
-use super::db::{Db, Row};
-use super::error::{Doing, LinkError};
-use super::read::parsed;
-use super::{LinkStore, check};
 
 /// What every token begins with, so that people and secret scanners know one when they see it.
 const PREFIX: &str = "hw_";
@@ -59,9 +57,9 @@ impl LinkStore {
         const DOING: &str = "adding a workspace";
         check::workspace(name).map_err(|message| LinkError::field("name", message))?;
         let mut tx = self.pools.write().await.doing(DOING)?;
-        let added = sqlx::query(SQL).bind(name).bind(now.0).execute(&mut *tx).await.doing(DOING)?;
+        let added = tx.query(SQL).bind(name).bind(now.0).run().await.doing(DOING)?;
         tx.commit().await.doing(DOING)?;
-        if added.rows_affected() == 0 { Err(LinkError::WorkspaceExists(name.to_owned())) } else { Ok(()) }
+        if added == 0 { Err(LinkError::WorkspaceExists(name.to_owned())) } else { Ok(()) }
     }
 
     /// The names of all workspaces, in order.
@@ -69,7 +67,7 @@ impl LinkStore {
     /// # Errors
     /// [`LinkError::Database`] when the database fails.
     pub async fn workspaces(&self) -> Result<Vec<String>, LinkError> {
-        let names = sqlx::query_scalar("SELECT name FROM workspaces ORDER BY name").fetch_all(&self.pools.reads).await;
+        let names = self.pools.query("SELECT name FROM workspaces ORDER BY name").values().await;
         names.doing("listing workspaces")
     }
 
@@ -78,7 +76,7 @@ impl LinkStore {
     /// # Errors
     /// [`LinkError::UnknownWorkspace`] when there is none, [`LinkError::Database`].
     pub async fn require_workspace(&self, name: &str) -> Result<(), LinkError> {
-        match workspace_exists(&self.pools.reads, name).await? {
+        match workspace_exists(&*self.pools, name).await? {
             true => Ok(()),
             false => Err(LinkError::UnknownWorkspace(name.to_owned())),
         }
@@ -108,16 +106,16 @@ impl LinkStore {
         let token = Token(secret.iter().fold(PREFIX.to_owned(), |token, byte| format!("{token}{byte:02x}")));
         let mut tx = self.pools.write().await.doing(DOING)?;
         if let Some(name) = workspace
-            && !workspace_exists(&mut *tx, name).await?
+            && !workspace_exists(&mut tx, name).await?
         {
             return Err(LinkError::UnknownWorkspace(name.to_owned()));
         }
-        sqlx::query(SQL)
+        tx.query(SQL)
             .bind(digest(token.reveal()))
             .bind(workspace)
             .bind(scope.as_str())
             .bind(now.0)
-            .execute(&mut *tx)
+            .run()
             .await
             .doing(DOING)?;
         tx.commit().await.doing(DOING)?;
@@ -129,17 +127,16 @@ impl LinkStore {
     /// # Errors
     /// [`LinkError::Database`] when the database fails.
     pub async fn tokens(&self) -> Result<Vec<TokenInfo>, LinkError> {
-        const SQL: &str = "SELECT lower(hex(substr(sha256, 1, 8))) AS id, workspace, scope, created_at FROM tokens \
-                           ORDER BY created_at, id";
+        const SQL: &str = "SELECT sha256, workspace, scope, created_at FROM tokens ORDER BY created_at, sha256";
         const DOING: &str = "listing tokens";
-        let rows = sqlx::query(SQL).fetch_all(&self.pools.reads).await.doing(DOING)?;
+        let rows = self.pools.query(SQL).rows().await.doing(DOING)?;
         let info = |row: &Row| {
             let Principal { workspace, scope } = principal(row)?;
             Ok(TokenInfo {
-                id: row.try_get("id")?,
+                id: id_of(row.get("sha256")?),
                 workspace,
                 scope,
-                created_at: UtcMicros(row.try_get("created_at")?),
+                created_at: UtcMicros(row.get("created_at")?),
             })
         };
         rows.iter().map(info).collect::<Result<_, sqlx::Error>>().doing(DOING)
@@ -152,13 +149,13 @@ impl LinkStore {
     pub async fn revoke_token(&self, id: &str) -> Result<bool, LinkError> {
         const DOING: &str = "revoking a token";
         let mut tx = self.pools.write().await.doing(DOING)?;
-        let deleted = sqlx::query("DELETE FROM tokens WHERE lower(hex(substr(sha256, 1, 8))) = $1")
-            .bind(id)
-            .execute(&mut *tx)
-            .await
-            .doing(DOING)?;
+        let tokens: Vec<Vec<u8>> = tx.query("SELECT sha256 FROM tokens").values().await.doing(DOING)?;
+        let mut deleted = 0;
+        for token in tokens.iter().filter(|token| id_of(token) == id) {
+            deleted += tx.query("DELETE FROM tokens WHERE sha256 = $1").bind(&token[..]).run().await.doing(DOING)?;
+        }
         tx.commit().await.doing(DOING)?;
-        Ok(deleted.rows_affected() > 0)
+        Ok(deleted > 0)
     }
 
     /// Who comes with this token; `None` when it is none of ours.
@@ -173,25 +170,27 @@ impl LinkStore {
         if !token.starts_with(PREFIX) || token.len() != PREFIX.len() + 2 * SECRET_BYTES {
             return Ok(None);
         }
-        let row = sqlx::query(SQL).bind(digest(token)).fetch_optional(&self.pools.reads).await.doing(DOING)?;
+        let row = self.pools.query(SQL).bind(digest(token)).row().await.doing(DOING)?;
         row.as_ref().map(principal).transpose().doing(DOING)
     }
 }
 
 /// Whether there is a workspace of this name, in a transaction or out of one.
-pub(super) async fn workspace_exists<'e, E>(executor: E, name: &str) -> Result<bool, LinkError>
-where
-    E: Executor<'e, Database = Db>,
-{
+pub(super) async fn workspace_exists(on: impl Run<'_>, name: &str) -> Result<bool, LinkError> {
     if name == DEFAULT_WORKSPACE {
         return Ok(true);
     }
-    let row = sqlx::query("SELECT 1 FROM workspaces WHERE name = $1").bind(name).fetch_optional(executor).await;
+    let row = on.statement("SELECT 1 FROM workspaces WHERE name = $1").bind(name).row().await;
     row.map(|row| row.is_some()).doing("reading a workspace")
 }
 
 fn principal(row: &Row) -> Result<Principal, sqlx::Error> {
-    Ok(Principal { workspace: row.try_get("workspace")?, scope: parsed(row, "scope")? })
+    Ok(Principal { workspace: row.get("workspace")?, scope: parsed(row, "scope")? })
+}
+
+/// What names a token in lists, of its hash.
+fn id_of(sha256: &[u8]) -> String {
+    sha256.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn digest(token: &str) -> Vec<u8> {
@@ -200,27 +199,32 @@ fn digest(token: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{reopened, store};
+    use super::super::testing::{Place, on_each_database, store};
     use super::*;
 
     const NOW: UtcMicros = UtcMicros(1_773_480_413_123_456);
 
-    #[tokio::test]
-    async fn a_token_says_who_comes_in_every_process() {
-        let (dir, store) = store().await;
+    on_each_database!(
+        a_token_says_who_comes_in_every_process,
+        a_token_taken_back_is_nobodys_and_others_stay,
+        anything_else_is_nobody,
+        workspaces_are_added_once_and_the_default_is_there,
+    );
+
+    async fn a_token_says_who_comes_in_every_process(place: Place) {
+        let store = place.store().await;
         store.add_workspace("acme", NOW).await.unwrap();
         let write = store.add_token("acme", Scope::Write, NOW).await.unwrap();
         let operator = store.add_operator_token(NOW).await.unwrap();
-        let other = reopened(&dir).await;
+        let other = place.store().await;
         let principal =
             |workspace: Option<&str>, scope| Some(Principal { workspace: workspace.map(Into::into), scope });
         assert_eq!(other.authenticate(write.reveal()).await.unwrap(), principal(Some("acme"), Scope::Write));
         assert_eq!(other.authenticate(operator.reveal()).await.unwrap(), principal(None, Scope::Admin));
     }
 
-    #[tokio::test]
-    async fn a_token_taken_back_is_nobodys_and_others_stay() {
-        let (_dir, store) = store().await;
+    async fn a_token_taken_back_is_nobodys_and_others_stay(place: Place) {
+        let store = place.store().await;
         let kept = store.add_operator_token(NOW).await.unwrap();
         let token = store.add_token("default", Scope::Read, UtcMicros(NOW.0 + 1)).await.unwrap();
         let listed = store.tokens().await.unwrap();
@@ -233,9 +237,8 @@ mod tests {
         assert_eq!(store.tokens().await.unwrap(), listed[..1]);
     }
 
-    #[tokio::test]
-    async fn anything_else_is_nobody() {
-        let (_dir, store) = store().await;
+    async fn anything_else_is_nobody(place: Place) {
+        let store = place.store().await;
         let token = store.add_token("default", Scope::Read, NOW).await.unwrap();
         assert!(token.reveal().starts_with("hw_"), "{}", token.reveal());
         assert_ne!(token, store.add_token("default", Scope::Read, NOW).await.unwrap());
@@ -258,9 +261,8 @@ mod tests {
         assert!(!format!("{token:?}").contains(secret));
     }
 
-    #[tokio::test]
-    async fn workspaces_are_added_once_and_the_default_is_there() {
-        let (_dir, store) = store().await;
+    async fn workspaces_are_added_once_and_the_default_is_there(place: Place) {
+        let store = place.store().await;
         assert!(matches!(store.add_workspace(DEFAULT_WORKSPACE, NOW).await, Err(LinkError::WorkspaceExists(_))));
         store.add_workspace("acme", NOW).await.unwrap();
         assert!(matches!(store.add_workspace("acme", NOW).await, Err(LinkError::WorkspaceExists(_))));

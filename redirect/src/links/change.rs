@@ -2,10 +2,9 @@
 //! its revision, in one transaction.
 
 use schemas::{Analytics, Link, LinkStatus, UtcMicros};
-use sqlx::Transaction;
 
 use super::create::tags_text;
-use super::db::Db;
+use super::db::Tx;
 use super::error::{Doing, FieldError, LinkError};
 use super::read::find;
 use super::{Domains, LinkStore, Which, check};
@@ -65,15 +64,16 @@ impl LinkStore {
     async fn change_once(&self, which: &Which, change: &Change, now: UtcMicros) -> Result<Link, LinkError> {
         const DOING: &str = "changing a link";
         let mut tx = self.pools.write().await.doing(DOING)?;
-        let before = find(&mut *tx, which, &self.domains).await?;
+        let before = find(&mut tx, which, &self.domains).await?;
         let after = apply(&before, change, &self.domains)?;
         if after == before {
             return Ok(after);
         }
         // Clocks go back, and other nodes have others: a revision never comes into force before the one it follows.
-        let last: i64 = sqlx::query_scalar("SELECT MAX(effective_at) FROM link_revisions WHERE link_id = $1")
+        let last: i64 = tx
+            .query("SELECT MAX(effective_at) FROM link_revisions WHERE link_id = $1")
             .bind(after.id.to_string())
-            .fetch_one(&mut *tx)
+            .one()
             .await
             .doing(DOING)?;
         update(&mut tx, &after).await?;
@@ -138,11 +138,11 @@ fn apply_edit(link: &mut Link, edit: &Edit, domains: &Domains) -> Result<(), Lin
     if errors.is_empty() { Ok(()) } else { Err(LinkError::Invalid(errors)) }
 }
 
-async fn update(tx: &mut Transaction<'_, Db>, link: &Link) -> Result<(), LinkError> {
+async fn update(tx: &mut Tx, link: &Link) -> Result<(), LinkError> {
     const SQL: &str = "UPDATE links SET destination = $2, analytics = $3, status = $4, reason = $5, checked_at = $6,
                               revision = $7, title = $8, tags = $9
                        WHERE id = $1";
-    sqlx::query(SQL)
+    tx.query(SQL)
         .bind(link.id.to_string())
         .bind(&link.destination)
         .bind(link.analytics.as_str())
@@ -152,28 +152,24 @@ async fn update(tx: &mut Transaction<'_, Db>, link: &Link) -> Result<(), LinkErr
         .bind(link.revision)
         .bind(&link.title)
         .bind(tags_text(&link.tags))
-        .execute(&mut **tx)
+        .run()
         .await
         .map(drop)
         .doing("changing a link")
 }
 
 /// Writes down what of the link is in force from `effective_at` on.
-pub(super) async fn insert_revision(
-    tx: &mut Transaction<'_, Db>,
-    link: &Link,
-    effective_at: UtcMicros,
-) -> Result<(), LinkError> {
+pub(super) async fn insert_revision(tx: &mut Tx, link: &Link, effective_at: UtcMicros) -> Result<(), LinkError> {
     const SQL: &str = "INSERT INTO link_revisions (link_id, revision, effective_at, destination, analytics, status)
                        VALUES ($1, $2, $3, $4, $5, $6)";
-    sqlx::query(SQL)
+    tx.query(SQL)
         .bind(link.id.to_string())
         .bind(link.revision)
         .bind(effective_at.0)
         .bind(&link.destination)
         .bind(link.analytics.as_str())
         .bind(link.status.as_str())
-        .execute(&mut **tx)
+        .run()
         .await
         .map(drop)
         .doing("writing a revision")

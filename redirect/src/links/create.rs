@@ -81,10 +81,11 @@ impl LinkStore {
                            ON CONFLICT (domain, code) DO NOTHING";
         const DOING: &str = "creating a link";
         let mut tx = self.pools.write().await.doing(DOING)?;
-        if !workspace_exists(&mut *tx, &link.workspace).await? {
+        if !workspace_exists(&mut tx, &link.workspace).await? {
             return Err(LinkError::UnknownWorkspace(link.workspace.clone()));
         }
-        let inserted = sqlx::query(SQL)
+        let inserted = tx
+            .query(SQL)
             .bind(link.id.to_string())
             .bind(&link.workspace)
             .bind(&link.domain)
@@ -96,10 +97,10 @@ impl LinkStore {
             .bind(link.created_at.0)
             .bind(&link.title)
             .bind(tags_text(&link.tags))
-            .execute(&mut *tx)
+            .run()
             .await
             .doing(DOING)?;
-        if inserted.rows_affected() == 0 {
+        if inserted == 0 {
             return Ok(false);
         }
         insert_revision(&mut tx, link, link.created_at).await?;
@@ -157,19 +158,28 @@ pub(super) fn tags_text(tags: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{reopened, store};
+    use super::super::testing::{Place, on_each_database};
     use super::super::{Change, Changed, Which};
     use super::*;
 
     const NOW: UtcMicros = UtcMicros(1_773_480_413_123_456);
 
+    on_each_database!(
+        what_is_not_said_is_filled_in,
+        what_is_said_is_kept,
+        all_that_is_wrong_is_said_at_once,
+        a_code_is_never_given_out_twice,
+        a_workspace_must_be_there,
+        of_two_who_want_one_code_one_gets_it,
+        caches_of_the_process_are_told,
+    );
+
     fn with_code(code: &str) -> NewLink {
         NewLink { code: Some(code.into()), ..NewLink::to("https://example.com/") }
     }
 
-    #[tokio::test]
-    async fn what_is_not_said_is_filled_in() {
-        let (_dir, store) = store().await;
+    async fn what_is_not_said_is_filled_in(place: Place) {
+        let store = place.store().await;
         let link = store.create(NewLink::to("https://example.com"), NOW).await.unwrap();
         assert_eq!((link.workspace.as_str(), link.domain.as_str()), ("default", "sho.rt"));
         assert_eq!((link.analytics, link.status, link.revision), (Analytics::Billed, LinkStatus::Active, 1));
@@ -179,9 +189,8 @@ mod tests {
         assert_eq!(link.short_url, format!("https://sho.rt/{}", link.code));
     }
 
-    #[tokio::test]
-    async fn what_is_said_is_kept() {
-        let (_dir, store) = store().await;
+    async fn what_is_said_is_kept(place: Place) {
+        let store = place.store().await;
         let new = NewLink {
             code: Some("née".into()),
             domain: Some("SECOND.example:443".into()),
@@ -198,9 +207,8 @@ mod tests {
         assert_eq!(store.get(&which).await.unwrap(), link);
     }
 
-    #[tokio::test]
-    async fn all_that_is_wrong_is_said_at_once() {
-        let (_dir, store) = store().await;
+    async fn all_that_is_wrong_is_said_at_once(place: Place) {
+        let store = place.store().await;
         let new = NewLink {
             code: Some("a/b".into()),
             domain: Some("elsewhere.example".into()),
@@ -214,10 +222,9 @@ mod tests {
         assert!(errors[2].message.contains("sho.rt, second.example"), "{}", errors[2]);
     }
 
-    #[tokio::test]
-    async fn a_code_is_never_given_out_twice() {
-        let (dir, store) = store().await;
-        let other = reopened(&dir).await;
+    async fn a_code_is_never_given_out_twice(place: Place) {
+        let store = place.store().await;
+        let other = place.store().await;
         store.add_workspace("acme", NOW).await.unwrap();
         store.create(with_code("a"), NOW).await.unwrap();
         let again = NewLink { workspace: "acme".into(), ..with_code("a") };
@@ -230,17 +237,15 @@ mod tests {
         other.create(with_code("A"), NOW).await.unwrap();
     }
 
-    #[tokio::test]
-    async fn a_workspace_must_be_there() {
-        let (_dir, store) = store().await;
+    async fn a_workspace_must_be_there(place: Place) {
+        let store = place.store().await;
         let new = NewLink { workspace: "acme".into(), ..with_code("a") };
         assert!(matches!(store.create(new, NOW).await, Err(LinkError::UnknownWorkspace(name)) if name == "acme"));
     }
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn of_two_who_want_one_code_one_gets_it() {
-        let (dir, first) = store().await;
-        let second = reopened(&dir).await;
+    async fn of_two_who_want_one_code_one_gets_it(place: Place) {
+        let first = place.store().await;
+        let second = place.store().await;
         for n in 0..20 {
             let code = n.to_string();
             let (a, b) = tokio::join!(first.create(with_code(&code), NOW), second.create(with_code(&code), NOW));
@@ -250,9 +255,8 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn caches_of_the_process_are_told() {
-        let (_dir, store) = store().await;
+    async fn caches_of_the_process_are_told(place: Place) {
+        let store = place.store().await;
         let mut changes = store.clone().changes();
         store.create(with_code("a"), NOW).await.unwrap();
         assert_eq!(changes.try_recv().unwrap(), Changed { domain: "sho.rt".into(), code: "a".into() });

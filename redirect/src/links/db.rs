@@ -1,218 +1,148 @@
-//! The database behind the link store: the only place that knows which one it is. Another database is another
-//! `Db`, its own folder of migrations and its own [`Pools::open`]; the statements elsewhere are common SQL.
+//! The database behind the link store: the only place that knows which one it is. The statements elsewhere are common
+//! SQL; each database has its folder of migrations, and a module that opens it and knows its ways.
 //!
-//! SQLite in WAL mode: readers never wait for a writer, so a redirect's lookup doesn't either. Several processes may
-//! use one file. Every commit is synced (`synchronous = FULL`), since a power cut must neither bring a disabled link
-//! back nor take the registration of a journal that has already answered.
+//! ```text
+//! statements ──► Query (common SQL, $1) ──► Pools ──► sqlite: a file, its ballast, files that forget
+//!                                             └─────► postgres: a server, its lock, its limits
+//! ```
+//! Not `sqlx::Any`: it takes no options beside an address (SQLite's pragmas, PostgreSQL's limits), and copies every row
+//! once more on the way of a redirect.
+//!
+//! Invariants, with either:
+//! * A transaction that writes holds the one write lock from its beginning, so that what it reads stays true until it
+//!   commits ([`Pools::write`]).
+//! * Readers never wait for writers.
+//! * A commit is on disk before it is told of: a power cut must neither bring a disabled link back nor take the
+//!   registration of a journal that has already answered.
+//! * Every statement ends within a time, and a connection on which one was broken off is not used again unasked.
 
-use std::fs::OpenOptions;
+mod fault;
+mod postgres;
+mod query;
+mod sqlite;
+
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::pool::PoolOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, Pool, Sqlite, SqliteConnection, Transaction};
+use sqlx::{Postgres, Sqlite, Transaction};
 
-use super::ballast::Ballast;
-use super::error::{Doing, LinkError};
+use self::query::{At, within};
+use super::error::LinkError;
 
-/// The database in use.
-pub(super) type Db = Sqlite;
-/// A row of it.
-pub(super) type Row = sqlx::sqlite::SqliteRow;
-
-static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
-
-/// How long a statement waits for another process's transaction.
-const BUSY: Duration = Duration::from_secs(5);
-/// How long a caller waits for a connection of ours.
-const ACQUIRE: Duration = Duration::from_secs(10);
-/// Connections for reading; each is a thread.
-const READERS: u32 = 4;
-/// How often opening is tried while other processes open the same new file.
-const OPEN_TRIES: u32 = 50;
+pub(super) use self::fault::{Fault, fault_of};
+pub use self::postgres::shown;
+pub(super) use self::query::{Bind, Query, Row};
 
 /// Connections to the database.
 #[derive(Debug)]
-pub(super) struct Pools {
-    /// For statements that only read.
-    pub(super) reads: Pool<Db>,
-    /// For transactions that write. One connection: within a process writers queue instead of polling for a lock.
-    writes: Pool<Db>,
-    /// Space held for takedowns.
-    ballast: Arc<Ballast>,
+pub(super) enum Pools {
+    /// A file.
+    Sqlite(sqlite::Pools),
+    /// A server.
+    Postgres(postgres::Pools),
+}
+
+/// A transaction that writes; rolled back unless it is committed.
+#[derive(Debug)]
+pub(super) enum Tx {
+    /// SQLite's.
+    Sqlite(Transaction<'static, Sqlite>),
+    /// PostgreSQL's.
+    Postgres(Transaction<'static, Postgres>),
 }
 
 impl Pools {
-    /// Opens the store at `location`, a path or `sqlite:` and a path; creates it, readable by its owner only, when it
-    /// doesn't exist, and brings its tables up to date.
+    /// Opens the store at `location`: a path, `sqlite:` and a path, or `postgres://…`; brings its tables up to date.
     pub(super) async fn open(location: &str) -> Result<Self, LinkError> {
-        let path = path_of(location)?;
-        create(&path).map_err(|error| LinkError::Location { location: location.to_owned(), why: error.to_string() })?;
-        let options = SqliteConnectOptions::new()
-            .filename(&path)
-            .busy_timeout(BUSY)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .foreign_keys(true)
-            // What is deleted is overwritten: a destroyed visitor key must not be left in a free page.
-            .pragma("secure_delete", "on");
-        let ballast = Arc::new(Ballast::beside(&path));
-        // even opening takes some space, and a takedown from the shell opens
-        while let Err(error) = migrate(location, &options).await {
-            if !(error.is_disk_full() && ballast.release()) {
-                return Err(error);
-            }
+        match postgres::is_address(location) {
+            true => Ok(Self::Postgres(postgres::Pools::open(location).await?)),
+            false => Ok(Self::Sqlite(sqlite::Pools::open(location).await?)),
         }
-        let pool = || {
-            PoolOptions::<Db>::new()
-                .acquire_timeout(ACQUIRE)
-                .idle_timeout(None)
-                .max_lifetime(None)
-                .test_before_acquire(false)
-        };
-        let reading = options.clone().pragma("query_only", "on");
-        let reads = pool().max_connections(READERS).connect_lazy_with(reading);
-        let writes = pool()
-            .max_connections(1)
-            .after_release(|connection, _| Box::pin(is_over(connection)))
-            .connect_lazy_with(options);
-        let pools = Self { reads, writes, ballast };
-        pools.tend().await;
-        Ok(pools)
+    }
+
+    /// A statement that only reads, by itself.
+    pub(super) fn query(&self, text: &'static str) -> Query<'_> {
+        match self {
+            Self::Sqlite(pools) => Query::sqlite(At::Pool(&pools.reads), text),
+            Self::Postgres(pools) => Query::postgres(At::Pool(&pools.reads), text),
+        }
     }
 
     /// Begins a transaction that holds the write lock from its first statement on, so that what it reads stays
     /// true until it commits.
-    pub(super) async fn write(&self) -> Result<Transaction<'static, Db>, sqlx::Error> {
-        self.tend().await;
-        self.writes.begin_with("BEGIN IMMEDIATE").await
+    pub(super) async fn write(&self) -> Result<Tx, sqlx::Error> {
+        match self {
+            Self::Sqlite(pools) => within(pools.write()).await.map(Tx::Sqlite),
+            Self::Postgres(pools) => within(pools.write()).await.map(Tx::Postgres),
+        }
     }
 
     /// Writes a small row, if it can `within` this time.
     pub(super) async fn check_writable(&self, within: Duration) -> Result<(), sqlx::Error> {
         const SQL: &str = "INSERT INTO published (name, at) VALUES ('checked', 1)
-                           ON CONFLICT (name) DO UPDATE SET at = at + 1";
+                           ON CONFLICT (name) DO UPDATE SET at = published.at + 1";
         let write = async {
             let mut tx = self.write().await?;
-            sqlx::query(SQL).execute(&mut *tx).await?;
+            tx.query(SQL).run().await?;
             tx.commit().await
         };
         tokio::time::timeout(within, write).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))?;
-        if self.ballast.is_whole() { Ok(()) } else { Err(sqlx::Error::Io(ErrorKind::StorageFull.into())) }
+        match self {
+            Self::Sqlite(pools) if !pools.ballast.is_whole() => Err(sqlx::Error::Io(ErrorKind::StorageFull.into())),
+            _ => Ok(()),
+        }
     }
 
-    /// Gives some of the space back that is held for takedowns. Returns whether there was any.
+    /// Gives some of the space back that is held for takedowns. Returns whether there was any: a server's disk is not
+    /// ours to hold space on.
     pub(super) async fn make_room(&self) -> bool {
-        let ballast = Arc::clone(&self.ballast);
-        tokio::task::spawn_blocking(move || ballast.release()).await.unwrap_or(false)
-    }
-
-    /// Takes that space again when there is room; every few seconds at most.
-    async fn tend(&self) {
-        if self.ballast.is_due(Instant::now()) {
-            let ballast = Arc::clone(&self.ballast);
-            // a panic in there would be logged by itself, and costs no write
-            let _ended = tokio::task::spawn_blocking(move || ballast.tend()).await;
+        match self {
+            Self::Sqlite(pools) => pools.make_room().await,
+            Self::Postgres(_) => false,
         }
     }
 
-    /// Makes sure that what has been deleted is left in no file of the database, unless a reader is in the way for
-    /// longer than [`BUSY`]: then the next call does it.
+    /// Makes sure, as far as the database can, that what has been deleted is left nowhere.
     pub(super) async fn forget(&self) -> Result<(), sqlx::Error> {
-        sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&self.writes).await.map(drop)
-    }
-}
-
-/// Whether a connection's last transaction is over, so that another can begin. When the disk is full or fails, SQLite
-/// may roll back by itself; rolling back again then fails, and sqlx goes on counting the transaction as open for as
-/// long as the connection lives. Such a connection is closed, and the next writer opens another.
-async fn is_over(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
-    // rollbacks are queued when a transaction is dropped; what is queued is done before this is answered
-    connection.ping().await?;
-    let over = !connection.is_in_transaction();
-    if !over {
-        tracing::warn!("a transaction of the link store broke off; its connection is opened anew");
-    }
-    Ok(over)
-}
-
-fn path_of(location: &str) -> Result<PathBuf, LinkError> {
-    let wrong = |why: &str| Err(LinkError::Location { location: location.to_owned(), why: why.to_owned() });
-    let path = location.strip_prefix("sqlite://").or_else(|| location.strip_prefix("sqlite:")).unwrap_or(location);
-    if path.contains("://") {
-        return wrong("only SQLite is supported so far; expected the path of a file, or \"sqlite:\" and a path");
-    }
-    if path.is_empty() || path == ":memory:" {
-        return wrong("expected the path of a file, or \"sqlite:\" and a path");
-    }
-    Ok(PathBuf::from(path))
-}
-
-/// Creates the file when it is missing. An empty file is an empty database, and SQLite gives its other files the
-/// permissions of this one.
-fn create(path: &Path) -> std::io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(path) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Runs what is missing of the migrations, in one transaction, so that of several processes one does it and none
-/// sees half of it.
-async fn migrate(location: &str, options: &SqliteConnectOptions) -> Result<(), LinkError> {
-    let mut tries = 0;
-    let mut connection = loop {
-        match options.connect().await {
-            // Two processes turning one new file to WAL mode: SQLite answers "busy" at once, whatever the timeout.
-            Err(sqlx::Error::Database(error)) if tries < OPEN_TRIES && is_busy(error.as_ref()) => {
-                tries += 1;
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-            Err(error) if is_disk_full(&error) => return Err(error).doing("opening the link store"),
-            Err(error) => return Err(LinkError::Location { location: location.to_owned(), why: error.to_string() }),
-            Ok(connection) => break connection,
+        match self {
+            Self::Sqlite(pools) => pools.forget().await,
+            Self::Postgres(pools) => within(pools.forget()).await,
         }
-    };
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await.doing("preparing the link store")?;
-    // `run` does the same, but its future can't be sent to another thread when it is given a connection.
-    MIGRATIONS.run_direct(None, &mut *tx, false).await.or_else(|error| match error {
-        MigrateError::Execute(source) if is_disk_full(&source) => Err(source).doing("preparing the link store"),
-        source => Err(LinkError::Schema { location: location.to_owned(), source }),
-    })?;
-    tx.commit().await.doing("preparing the link store")?;
-    connection.close().await.doing("preparing the link store")
-}
-
-fn is_busy(error: &dyn sqlx::error::DatabaseError) -> bool {
-    code_of(error) == Some(BUSY_CODE)
-}
-
-/// Whether the disk is full. SQLite says so by one code of its own, and, where it is a file beside the database that
-/// can't grow, by that of a disk that fails.
-pub(super) fn is_disk_full(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Database(error) => matches!(code_of(error.as_ref()), Some(FULL_CODE | IO_ERROR_CODE)),
-        sqlx::Error::Io(error) => error.kind() == ErrorKind::StorageFull,
-        _ => false,
     }
 }
 
-const BUSY_CODE: i32 = 5;
-const IO_ERROR_CODE: i32 = 10;
-const FULL_CODE: i32 = 13;
+impl Tx {
+    /// A statement in this transaction.
+    pub(super) fn query(&mut self, text: &'static str) -> Query<'_> {
+        match self {
+            Self::Sqlite(tx) => Query::sqlite(At::Connection(&mut **tx), text),
+            Self::Postgres(tx) => Query::postgres(At::Connection(&mut **tx), text),
+        }
+    }
 
-/// SQLite's result code, without what an extended one adds to it beyond the low byte.
-fn code_of(error: &dyn sqlx::error::DatabaseError) -> Option<i32> {
-    Some(error.code()?.parse::<i32>().ok()? & 0xff)
+    /// Makes what it has written true, durably. After an error that is of the connection nobody knows whether it did.
+    pub(super) async fn commit(self) -> Result<(), sqlx::Error> {
+        match self {
+            Self::Sqlite(tx) => within(tx.commit()).await,
+            Self::Postgres(tx) => within(tx.commit()).await,
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests;
+/// Whatever a statement can run on: in a transaction or out of one.
+pub(super) trait Run<'c> {
+    /// A statement there.
+    fn statement(self, text: &'static str) -> Query<'c>;
+}
+
+impl<'c> Run<'c> for &'c Pools {
+    fn statement(self, text: &'static str) -> Query<'c> {
+        Pools::query(self, text)
+    }
+}
+
+impl<'c> Run<'c> for &'c mut Tx {
+    fn statement(self, text: &'static str) -> Query<'c> {
+        Tx::query(self, text)
+    }
+}

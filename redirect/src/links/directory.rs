@@ -5,10 +5,9 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use ingest::ports::{LinkDirectory, PortError};
 use schemas::{LinkHistory, LinkId, Revision, UtcMicros};
-use sqlx::{QueryBuilder, Row as _};
 
 use super::LinkStore;
-use super::db::{Db, Row};
+use super::db::{Bind, Query, Row};
 use super::error::{Doing, LinkError, port_error};
 use super::read::{parsed, stored_domain};
 
@@ -70,9 +69,8 @@ impl LinkStore {
         let distinct: Vec<&(String, &str)> = keys.iter().collect::<HashSet<_>>().into_iter().collect();
         let mut found = HashMap::new();
         for chunk in distinct.chunks(CHUNK) {
-            let mut query = QueryBuilder::<Db>::new("SELECT id, workspace, domain, code FROM links WHERE ");
-            push_keys(&mut query, chunk);
-            for row in query.build().fetch_all(&self.pools.reads).await.doing(DOING)? {
+            let query = self.pools.query("SELECT id, workspace, domain, code FROM links WHERE ");
+            for row in push_keys(query, chunk).rows().await.doing(DOING)? {
                 let link = read_found(&row).doing(DOING)?;
                 // The key's own text, so that the map borrows from the caller.
                 if let Some(key) = chunk.iter().find(|(domain, code)| *domain == link.domain && *code == link.code) {
@@ -88,13 +86,9 @@ impl LinkStore {
         let distinct: Vec<&&str> = codes.iter().collect();
         let mut found = HashMap::new();
         for chunk in distinct.chunks(CHUNK) {
-            let mut query = QueryBuilder::<Db>::new("SELECT id, workspace, domain, code FROM links WHERE code IN (");
-            let mut list = query.separated(", ");
-            for code in chunk {
-                list.push_bind(**code);
-            }
-            query.push(") ORDER BY created_at, id");
-            for row in query.build().fetch_all(&self.pools.reads).await.doing(DOING)? {
+            let query = self.pools.query("SELECT id, workspace, domain, code FROM links WHERE code IN (");
+            let query = push_list(query, chunk.iter().map(|code| **code)).push(") ORDER BY created_at, id");
+            for row in query.rows().await.doing(DOING)? {
                 let link = read_found(&row).doing(DOING)?;
                 found.entry(link.code.clone()).or_insert(link);
             }
@@ -106,16 +100,12 @@ impl LinkStore {
         let distinct: Vec<&LinkId> = links.iter().collect();
         let mut found: HashMap<LinkId, Vec<Revision>> = HashMap::with_capacity(distinct.len());
         for chunk in distinct.chunks(CHUNK) {
-            let mut query = QueryBuilder::<Db>::new(
+            let query = self.pools.query(
                 "SELECT link_id, revision, effective_at, destination, analytics, status FROM link_revisions \
                  WHERE link_id IN (",
             );
-            let mut list = query.separated(", ");
-            for id in chunk {
-                list.push_bind(id.to_string());
-            }
-            query.push(") ORDER BY link_id, revision");
-            for row in query.build().fetch_all(&self.pools.reads).await.doing(DOING)? {
+            let query = push_list(query, chunk.iter().map(ToString::to_string)).push(") ORDER BY link_id, revision");
+            for row in query.rows().await.doing(DOING)? {
                 let (id, revision) = read_revision(&row).doing(DOING)?;
                 found.entry(id).or_default().push(revision);
             }
@@ -124,28 +114,36 @@ impl LinkStore {
     }
 }
 
-fn push_keys(query: &mut QueryBuilder<Db>, keys: &[&(String, &str)]) {
-    query.push("(domain, code) IN (");
-    query.push_values(keys, |mut row, (domain, code)| {
-        row.push_bind(domain.clone()).push_bind((*code).to_owned());
-    });
-    query.push(")");
+fn push_keys<'c>(mut query: Query<'c>, keys: &[&(String, &str)]) -> Query<'c> {
+    query = query.push("(domain, code) IN (VALUES ");
+    for (at, (domain, code)) in keys.iter().enumerate() {
+        query = query.push(if at == 0 { "(" } else { ", (" });
+        query = query.push_bind(domain).push(", ").push_bind(*code).push(")");
+    }
+    query.push(")")
+}
+
+fn push_list<'c>(mut query: Query<'c>, values: impl Iterator<Item = impl Bind>) -> Query<'c> {
+    for (at, value) in values.enumerate() {
+        query = query.push(if at == 0 { "" } else { ", " }).push_bind(value);
+    }
+    query
 }
 
 fn read_found(row: &Row) -> Result<Found, sqlx::Error> {
     Ok(Found {
         id: parsed(row, "id")?,
-        workspace: row.try_get("workspace")?,
-        domain: row.try_get("domain")?,
-        code: row.try_get("code")?,
+        workspace: row.get("workspace")?,
+        domain: row.get("domain")?,
+        code: row.get("code")?,
     })
 }
 
 fn read_revision(row: &Row) -> Result<(LinkId, Revision), sqlx::Error> {
     let revision = Revision {
-        revision: row.try_get("revision")?,
-        effective_at: UtcMicros(row.try_get("effective_at")?),
-        destination: row.try_get("destination")?,
+        revision: row.get("revision")?,
+        effective_at: UtcMicros(row.get("effective_at")?),
+        destination: row.get("destination")?,
         analytics: parsed(row, "analytics")?,
         status: parsed(row, "status")?,
     };
@@ -154,11 +152,18 @@ fn read_revision(row: &Row) -> Result<(LinkId, Revision), sqlx::Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::store;
+    use super::super::testing::{Place, on_each_database, store};
     use super::super::{Change, NewLink, Which};
     use super::*;
 
     const NOW: UtcMicros = UtcMicros(1_773_480_413_123_456);
+
+    on_each_database!(
+        keys_meet_their_links_in_order,
+        without_a_domain_the_first_is_meant_else_the_oldest_link,
+        a_tombstone_keeps_its_history,
+        more_keys_than_a_statement_takes,
+    );
 
     async fn add(store: &LinkStore, domain: &str, code: &str, now: UtcMicros) -> LinkId {
         let new =
@@ -172,9 +177,8 @@ mod tests {
         found.iter().map(|history| history.as_ref().map(|history| history.link_id)).collect()
     }
 
-    #[tokio::test]
-    async fn keys_meet_their_links_in_order() {
-        let (_dir, store) = store().await;
+    async fn keys_meet_their_links_in_order(place: Place) {
+        let store = place.store().await;
         let a = add(&store, "sho.rt", "a", NOW).await;
         let other = add(&store, "second.example", "a", NOW).await;
         let keys = [
@@ -189,18 +193,16 @@ mod tests {
         assert!(ids(&store, &[]).await.is_empty());
     }
 
-    #[tokio::test]
-    async fn without_a_domain_the_first_is_meant_else_the_oldest_link() {
-        let (_dir, store) = store().await;
+    async fn without_a_domain_the_first_is_meant_else_the_oldest_link(place: Place) {
+        let store = place.store().await;
         let second = add(&store, "second.example", "a", NOW).await;
         assert_eq!(ids(&store, &[("", "a"), ("", "b")]).await, [Some(second), None]);
         let first = add(&store, "sho.rt", "a", UtcMicros(NOW.0 + 1)).await;
         assert_eq!(ids(&store, &[("", "a"), ("second.example", "a")]).await, [Some(first), Some(second)]);
     }
 
-    #[tokio::test]
-    async fn a_tombstone_keeps_its_history() {
-        let (_dir, store) = store().await;
+    async fn a_tombstone_keeps_its_history(place: Place) {
+        let store = place.store().await;
         add(&store, "sho.rt", "a", NOW).await;
         let which = Which { workspace: None, domain: None, code: "a".into() };
         store.change(&which, &Change::Delete, UtcMicros(NOW.0 + 5)).await.unwrap();
@@ -211,9 +213,8 @@ mod tests {
         assert_eq!(history.at(UtcMicros(NOW.0 + 5)).map(|r| r.revision), Some(2));
     }
 
-    #[tokio::test]
-    async fn more_keys_than_a_statement_takes() {
-        let (_dir, store) = store().await;
+    async fn more_keys_than_a_statement_takes(place: Place) {
+        let store = place.store().await;
         let mut known = HashMap::new();
         for n in (0..3 * CHUNK).step_by(100) {
             known.insert(
@@ -230,10 +231,9 @@ mod tests {
     #[tokio::test]
     async fn keys_are_found_by_index() {
         let (_dir, store) = store().await;
-        let mut query = QueryBuilder::<Db>::new("EXPLAIN QUERY PLAN SELECT id FROM links WHERE ");
-        push_keys(&mut query, &[&("a".into(), "b"), &("c".into(), "d")]);
-        let rows = query.build().fetch_all(&store.pools.reads).await.unwrap();
-        let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+        let query = store.pools.query("EXPLAIN QUERY PLAN SELECT id FROM links WHERE ");
+        let rows = push_keys(query, &[&("a".into(), "b"), &("c".into(), "d")]).rows().await.unwrap();
+        let plan: Vec<String> = rows.iter().map(|row| row.get("detail").unwrap()).collect();
         assert!(plan.iter().any(|step| step.starts_with("SEARCH links USING INDEX")), "{plan:?}");
     }
 }

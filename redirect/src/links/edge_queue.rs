@@ -9,18 +9,16 @@
 
 use std::time::Duration;
 
+use super::LinkStore;
+use super::db::{Query, Row};
+use super::error::{Doing, LinkError};
+use super::read::parsed;
 use ingest::queue::{QueuedLog, Stage, Terms, Way};
 use schemas::UtcMicros;
 use sha2::{Digest as _, Sha256};
-use sqlx::Row as _;
 
-use super::LinkStore;
-use super::db::Row;
-use super::error::{Doing, LinkError};
-use super::read::parsed;
-
-const COLUMNS: &str = "id, way, name, workspace, format, id_mode, keep_unknown, source, object, parts, size, tag, \
-                       stage, tries, summary, error, queued_at";
+const SELECT: &str = "SELECT id, way, name, workspace, format, id_mode, keep_unknown, source, object, parts, size, tag, \
+                      stage, tries, summary, error, queued_at FROM edge_queue ";
 const READING: &str = "reading the queue of edge logs";
 const WRITING: &str = "writing the queue of edge logs";
 
@@ -65,8 +63,8 @@ impl LinkStore {
                            parts = $10, size = $11, tag = $12, stage = 'queued', tries = 0, summary = NULL, \
                            error = NULL, queued_at = $13, ended_at = NULL, owner = NULL, until = 0";
         let mut tx = self.pools.write().await.doing(WRITING)?;
-        let known = sqlx::query("SELECT stage, object, parts FROM edge_queue WHERE id = $1").bind(&log.id);
-        let known = known.fetch_optional(&mut *tx).await.doing(WRITING)?;
+        let known = tx.query("SELECT stage, object, parts FROM edge_queue WHERE id = $1").bind(&log.id);
+        let known = known.row().await.doing(WRITING)?;
         let known = known.as_ref().map(read_kept).transpose().doing(READING)?;
         match &known {
             Some((Stage::Failed, ..)) | None => {}
@@ -74,7 +72,7 @@ impl LinkStore {
             Some((stage, ..)) => return Ok(Enqueued::Known(*stage)),
         }
         let terms = &log.terms;
-        sqlx::query(SQL)
+        tx.query(SQL)
             .bind(&log.id)
             .bind(log.way.as_str())
             .bind(&log.name)
@@ -88,7 +86,7 @@ impl LinkStore {
             .bind(i64::try_from(log.size).unwrap_or(i64::MAX))
             .bind(&log.tag)
             .bind(log.queued_at.0)
-            .execute(&mut *tx)
+            .run()
             .await
             .doing(WRITING)?;
         tx.commit().await.doing(WRITING)?;
@@ -100,8 +98,7 @@ impl LinkStore {
     /// # Errors
     /// [`LinkError::Database`] when the database fails.
     pub async fn queued_log(&self, id: &str) -> Result<Option<QueuedLog>, LinkError> {
-        let sql = format!("SELECT {COLUMNS} FROM edge_queue WHERE id = $1");
-        let row = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(id).fetch_optional(&self.pools.reads).await;
+        let row = self.pools.query(SELECT).push("WHERE id = $1").bind(id).row().await;
         row.doing(READING)?.as_ref().map(read).transpose().doing(READING)
     }
 
@@ -110,8 +107,8 @@ impl LinkStore {
     /// # Errors
     /// [`LinkError::Database`] when the database fails.
     pub async fn logs_outside(&self) -> Result<Vec<QueuedLog>, LinkError> {
-        let sql = format!("SELECT {COLUMNS} FROM edge_queue WHERE stage <> 'done' ORDER BY queued_at, id");
-        let rows = sqlx::query(sqlx::AssertSqlSafe(sql)).fetch_all(&self.pools.reads).await.doing(READING)?;
+        let query = self.pools.query(SELECT).push("WHERE stage <> 'done' ORDER BY queued_at, id");
+        let rows = query.rows().await.doing(READING)?;
         rows.iter().map(read).collect::<Result<_, sqlx::Error>>().doing(READING)
     }
 
@@ -121,7 +118,7 @@ impl LinkStore {
     /// [`LinkError::Database`] when the database fails.
     pub async fn queued_logs(&self) -> Result<u64, LinkError> {
         let sql = "SELECT count(*) FROM edge_queue WHERE stage IN ('queued', 'running')";
-        let count: i64 = sqlx::query_scalar(sql).fetch_one(&self.pools.reads).await.doing(READING)?;
+        let count: i64 = self.pools.query(sql).one().await.doing(READING)?;
         Ok(count.max(0) as u64)
     }
 
@@ -142,20 +139,16 @@ impl LinkStore {
         const TAKE: &str = "UPDATE edge_queue SET stage = 'running', owner = $2, until = $3, tries = tries + 1 \
                             WHERE id = $1";
         // looked for first by a reader: an idle look costs no write lock
-        let found: Option<String> = sqlx::query_scalar(FIND)
-            .bind(way.as_str())
-            .bind(now.0)
-            .fetch_optional(&self.pools.reads)
-            .await
-            .doing(READING)?;
+        let found: Option<String> =
+            self.pools.query(FIND).bind(way.as_str()).bind(now.0).value().await.doing(READING)?;
         if found.is_none() {
             return Ok(None);
         }
         let mut tx = self.pools.write().await.doing(WRITING)?;
-        let found = sqlx::query_scalar(FIND).bind(way.as_str()).bind(now.0).fetch_optional(&mut *tx).await;
+        let found = tx.query(FIND).bind(way.as_str()).bind(now.0).value().await;
         let Some(id): Option<String> = found.doing(WRITING)? else { return Ok(None) };
         let until = now.plus(lease).0;
-        sqlx::query(TAKE).bind(&id).bind(owner).bind(until).execute(&mut *tx).await.doing(WRITING)?;
+        tx.query(TAKE).bind(&id).bind(owner).bind(until).run().await.doing(WRITING)?;
         tx.commit().await.doing(WRITING)?;
         self.queued_log(&id).await
     }
@@ -166,7 +159,7 @@ impl LinkStore {
     /// [`LinkError::Database`] when the database fails.
     pub async fn keep_log(&self, id: &str, owner: &str, until: UtcMicros) -> Result<bool, LinkError> {
         let sql = "UPDATE edge_queue SET until = $3 WHERE id = $1 AND owner = $2 AND stage = 'running'";
-        let done = self.write_queue(sqlx::query(sql).bind(id).bind(owner).bind(until.0)).await?;
+        let done = self.write_queue(sql, |query| query.bind(id).bind(owner).bind(until.0)).await?;
         Ok(done > 0)
     }
 
@@ -177,7 +170,7 @@ impl LinkStore {
     pub async fn postpone_log(&self, id: &str, owner: &str, at: UtcMicros, why: Option<&str>) -> Result<(), LinkError> {
         let sql = "UPDATE edge_queue SET stage = 'queued', owner = NULL, until = $3, error = $4 \
                    WHERE id = $1 AND owner = $2 AND stage = 'running'";
-        self.write_queue(sqlx::query(sql).bind(id).bind(owner).bind(at.0).bind(why)).await.map(drop)
+        self.write_queue(sql, |query| query.bind(id).bind(owner).bind(at.0).bind(why)).await.map(drop)
     }
 
     /// Gives back all that `owner` holds, at its start: what it held before, it no longer takes in.
@@ -187,7 +180,7 @@ impl LinkStore {
     pub async fn release_logs(&self, owner: &str) -> Result<u64, LinkError> {
         let sql = "UPDATE edge_queue SET stage = 'queued', owner = NULL, until = 0 \
                    WHERE owner = $1 AND stage = 'running'";
-        self.write_queue(sqlx::query(sql).bind(owner)).await
+        self.write_queue(sql, |query| query.bind(owner)).await
     }
 
     /// Ends `owner`'s log: with its summary it is done, else it failed, and `error` says why.
@@ -204,8 +197,11 @@ impl LinkStore {
         let sql = "UPDATE edge_queue SET stage = $3, summary = $4, error = $5, ended_at = $6, owner = NULL \
                    WHERE id = $1 AND owner = $2 AND stage = 'running'";
         let stage = if result.is_ok() { Stage::Done } else { Stage::Failed };
-        let ended = sqlx::query(sql).bind(id).bind(owner).bind(stage.as_str());
-        self.write_queue(ended.bind(result.ok()).bind(result.err()).bind(now.0)).await.map(drop)
+        self.write_queue(sql, |query| {
+            query.bind(id).bind(owner).bind(stage.as_str()).bind(result.ok()).bind(result.err()).bind(now.0)
+        })
+        .await
+        .map(drop)
     }
 
     /// Staged objects of uploads that ended before `cut`.
@@ -215,10 +211,9 @@ impl LinkStore {
     pub async fn staged_before(&self, cut: UtcMicros) -> Result<Vec<Staged>, LinkError> {
         let sql = "SELECT id, object, parts FROM edge_queue WHERE parts > 0 AND stage IN ('done', 'failed') \
                    AND ended_at <= $1 LIMIT 1000";
-        let rows = sqlx::query(sql).bind(cut.0).fetch_all(&self.pools.reads).await.doing(READING)?;
-        let staged = |row: &Row| {
-            Ok(Staged { id: row.try_get("id")?, object: row.try_get("object")?, parts: row.try_get("parts")? })
-        };
+        let rows = self.pools.query(sql).bind(cut.0).rows().await.doing(READING)?;
+        let staged =
+            |row: &Row| Ok(Staged { id: row.get("id")?, object: row.get("object")?, parts: row.count("parts")? });
         rows.iter().map(staged).collect::<Result<_, sqlx::Error>>().doing(READING)
     }
 
@@ -228,7 +223,7 @@ impl LinkStore {
     /// [`LinkError::Database`] when the database fails.
     pub async fn forget_staged(&self, staged: &Staged) -> Result<(), LinkError> {
         let sql = "UPDATE edge_queue SET parts = 0 WHERE id = $1 AND object = $2 AND stage IN ('done', 'failed')";
-        self.write_queue(sqlx::query(sql).bind(&staged.id).bind(&staged.object)).await.map(drop)
+        self.write_queue(sql, |query| query.bind(&staged.id).bind(&staged.object)).await.map(drop)
     }
 
     /// The versions of logs found below a watched prefix so far: path or URL, size, tag; the newest of each last.
@@ -238,10 +233,10 @@ impl LinkStore {
     pub async fn watched_logs(&self, prefix: &str) -> Result<Vec<(String, u64, String)>, LinkError> {
         let sql = "SELECT object, size, tag FROM edge_queue WHERE way = 'watched' AND source = $1 \
                    ORDER BY queued_at, id";
-        let rows = sqlx::query(sql).bind(prefix).fetch_all(&self.pools.reads).await.doing(READING)?;
+        let rows = self.pools.query(sql).bind(prefix).rows().await.doing(READING)?;
         let one = |row: &Row| {
-            let size = row.try_get::<i64, _>("size")?.max(0) as u64;
-            Ok((row.try_get("object")?, size, row.try_get("tag")?))
+            let size = row.get::<i64>("size")?.max(0) as u64;
+            Ok((row.get("object")?, size, row.get("tag")?))
         };
         rows.iter().map(one).collect::<Result<_, sqlx::Error>>().doing(READING)
     }
@@ -253,7 +248,7 @@ impl LinkStore {
     pub async fn is_behind(&self, prefix: &str) -> Result<bool, LinkError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM edge_queue WHERE way = 'watched' AND source = $1 \
                    AND stage IN ('queued', 'running'))";
-        sqlx::query_scalar(sql).bind(prefix).fetch_one(&self.pools.reads).await.doing(READING)
+        self.pools.query(sql).bind(prefix).one().await.doing(READING)
     }
 
     /// The names of all staged objects that a log of the queue has.
@@ -262,15 +257,16 @@ impl LinkStore {
     /// [`LinkError::Database`] when the database fails.
     pub async fn staged_objects(&self) -> Result<Vec<String>, LinkError> {
         let sql = "SELECT object FROM edge_queue WHERE parts > 0";
-        sqlx::query_scalar(sql).fetch_all(&self.pools.reads).await.doing(READING)
+        self.pools.query(sql).values().await.doing(READING)
     }
 
     async fn write_queue(
         &self,
-        query: sqlx::query::Query<'_, super::db::Db, <super::db::Db as sqlx::Database>::Arguments>,
+        sql: &'static str,
+        with: impl for<'c> FnOnce(Query<'c>) -> Query<'c>,
     ) -> Result<u64, LinkError> {
         let mut tx = self.pools.write().await.doing(WRITING)?;
-        let done = query.execute(&mut *tx).await.doing(WRITING)?.rows_affected();
+        let done = with(tx.query(sql)).run().await.doing(WRITING)?;
         tx.commit().await.doing(WRITING)?;
         Ok(done)
     }
@@ -288,32 +284,32 @@ pub fn watched_id(prefix: &str, object: &str, size: u64, tag: &str) -> String {
 }
 
 fn read_kept(row: &Row) -> Result<(Stage, String, u32), sqlx::Error> {
-    Ok((parsed(row, "stage")?, row.try_get("object")?, row.try_get("parts")?))
+    Ok((parsed(row, "stage")?, row.get("object")?, row.count("parts")?))
 }
 
 fn read(row: &Row) -> Result<QueuedLog, sqlx::Error> {
-    let format: Option<String> = row.try_get("format")?;
+    let format: Option<String> = row.get("format")?;
     let terms = Terms {
-        workspace: row.try_get("workspace")?,
+        workspace: row.get("workspace")?,
         format: format.map(|_| parsed(row, "format")).transpose()?,
-        id: row.try_get::<&str, _>("id_mode")?.parse().map_err(|why: String| sqlx::Error::Decode(why.into()))?,
-        keep_unknown: row.try_get("keep_unknown")?,
-        source: row.try_get("source")?,
+        id: row.get::<&str>("id_mode")?.parse().map_err(|why: String| sqlx::Error::Decode(why.into()))?,
+        keep_unknown: row.get("keep_unknown")?,
+        source: row.get("source")?,
     };
     Ok(QueuedLog {
-        id: row.try_get("id")?,
+        id: row.get("id")?,
         way: parsed(row, "way")?,
-        name: row.try_get("name")?,
+        name: row.get("name")?,
         terms,
-        object: row.try_get("object")?,
-        parts: row.try_get("parts")?,
-        size: row.try_get::<i64, _>("size")?.max(0) as u64,
-        tag: row.try_get("tag")?,
+        object: row.get("object")?,
+        parts: row.count("parts")?,
+        size: row.get::<i64>("size")?.max(0) as u64,
+        tag: row.get("tag")?,
         stage: parsed(row, "stage")?,
-        tries: row.try_get("tries")?,
-        summary: row.try_get("summary")?,
-        error: row.try_get("error")?,
-        queued_at: UtcMicros(row.try_get("queued_at")?),
+        tries: row.count("tries")?,
+        summary: row.get("summary")?,
+        error: row.get("error")?,
+        queued_at: UtcMicros(row.get("queued_at")?),
     })
 }
 

@@ -2,7 +2,6 @@
 //! how far each has come. Shared by all processes: one watches, another publishes, a third shows.
 
 use schemas::UtcMicros;
-use sqlx::Row as _;
 
 use super::LinkStore;
 use super::error::{Doing, LinkError};
@@ -33,13 +32,13 @@ impl LinkStore {
     /// [`LinkError::Database`] when the database fails.
     pub async fn edge_sources(&self) -> Result<Vec<EdgeSource>, LinkError> {
         let sql = "SELECT name, tenant, watched, through FROM edge_sources WHERE active ORDER BY name";
-        let rows = sqlx::query(sql).fetch_all(&self.pools.reads).await.doing(READING)?;
+        let rows = self.pools.query(sql).rows().await.doing(READING)?;
         let one = |row: &super::db::Row| {
-            let through: Option<i64> = row.try_get("through")?;
+            let through: Option<i64> = row.get("through")?;
             Ok(EdgeSource {
-                name: row.try_get("name")?,
-                tenant: row.try_get("tenant")?,
-                watched: row.try_get("watched")?,
+                name: row.get("name")?,
+                tenant: row.get("tenant")?,
+                watched: row.get("watched")?,
                 through: through.map(UtcMicros),
             })
         };
@@ -53,19 +52,19 @@ impl LinkStore {
     /// [`LinkError::Database`] when the database fails.
     pub async fn hear_source(&self, name: &str, tenant: Option<&str>, through: UtcMicros) -> Result<(), LinkError> {
         let known = "SELECT through FROM edge_sources WHERE name = $1";
-        let known: Option<Option<i64>> =
-            sqlx::query_scalar(known).bind(name).fetch_optional(&self.pools.reads).await.doing(READING)?;
+        let known: Option<Option<i64>> = self.pools.query(known).bind(name).value().await.doing(READING)?;
         if known.flatten().is_some_and(|known| known >= through.0) {
             return Ok(());
         }
-        let sql = "INSERT INTO edge_sources (name, tenant, watched, active, through) SELECT $1, $3, 0, 1, $2 \
+        let sql = "INSERT INTO edge_sources (name, tenant, watched, active, through) SELECT $1, $3, FALSE, TRUE, $2 \
                    WHERE $3 IS NULL OR EXISTS (SELECT 1 FROM edge_sources WHERE name = $1) \
                    OR (SELECT count(*) FROM edge_sources WHERE tenant = $3) < $4 \
-                   ON CONFLICT (name) DO UPDATE SET through = max(coalesce(through, $2), $2), \
-                   active = max(active, NOT watched)";
+                   ON CONFLICT (name) DO UPDATE SET \
+                   through = CASE WHEN edge_sources.through > $2 THEN edge_sources.through ELSE $2 END, \
+                   active = edge_sources.active OR NOT edge_sources.watched";
         let mut tx = self.pools.write().await.doing(WRITING)?;
-        let hear = sqlx::query(sql).bind(name).bind(through.0).bind(tenant).bind(MOST_OF_A_TENANT);
-        hear.execute(&mut *tx).await.doing(WRITING)?;
+        let hear = tx.query(sql).bind(name).bind(through.0).bind(tenant).bind(MOST_OF_A_TENANT);
+        hear.run().await.doing(WRITING)?;
         tx.commit().await.doing(WRITING)
     }
 
@@ -75,9 +74,9 @@ impl LinkStore {
     /// # Errors
     /// [`LinkError::Database`] when the database fails.
     pub async fn end_source(&self, name: &str) -> Result<bool, LinkError> {
-        let sql = "UPDATE edge_sources SET active = 0 WHERE name = $1 AND active AND NOT watched";
+        let sql = "UPDATE edge_sources SET active = FALSE WHERE name = $1 AND active AND NOT watched";
         let mut tx = self.pools.write().await.doing(WRITING)?;
-        let ended = sqlx::query(sql).bind(name).execute(&mut *tx).await.doing(WRITING)?.rows_affected();
+        let ended = tx.query(sql).bind(name).run().await.doing(WRITING)?;
         tx.commit().await.doing(WRITING)?;
         Ok(ended > 0)
     }
@@ -87,13 +86,13 @@ impl LinkStore {
     /// # Errors
     /// [`LinkError::Database`] when the database fails.
     pub async fn watch_sources(&self, prefixes: &[String]) -> Result<(), LinkError> {
-        let add = "INSERT INTO edge_sources (name, watched, active) VALUES ($1, 1, 1) \
-                   ON CONFLICT (name) DO UPDATE SET watched = 1, active = 1";
+        let add = "INSERT INTO edge_sources (name, watched, active) VALUES ($1, TRUE, TRUE) \
+                   ON CONFLICT (name) DO UPDATE SET watched = TRUE, active = TRUE";
         let mut tx = self.pools.write().await.doing(WRITING)?;
-        let none = sqlx::query("UPDATE edge_sources SET active = 0 WHERE watched").execute(&mut *tx).await;
+        let none = tx.query("UPDATE edge_sources SET active = FALSE WHERE watched").run().await;
         none.doing(WRITING)?;
         for prefix in prefixes {
-            sqlx::query(add).bind(prefix).execute(&mut *tx).await.doing(WRITING)?;
+            tx.query(add).bind(prefix).run().await.doing(WRITING)?;
         }
         tx.commit().await.doing(WRITING)
     }
@@ -101,26 +100,31 @@ impl LinkStore {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{reopened, store};
+    use super::super::testing::{Place, on_each_database};
     use super::*;
+
+    on_each_database!(
+        a_source_never_goes_back_and_every_process_knows_it,
+        a_source_that_is_ended_holds_nothing_back_until_it_goes_on,
+        a_tenant_has_so_many_sources_and_no_more,
+        a_prefix_counts_while_it_is_watched,
+    );
 
     async fn named(store: &LinkStore) -> Vec<(String, Option<i64>)> {
         let sources = store.edge_sources().await.unwrap();
         sources.into_iter().map(|source| (source.name, source.through.map(|at| at.0))).collect()
     }
 
-    #[tokio::test]
-    async fn a_source_never_goes_back_and_every_process_knows_it() {
-        let (dir, store) = store().await;
+    async fn a_source_never_goes_back_and_every_process_knows_it(place: Place) {
+        let store = place.store().await;
         for through in [5, 9, 7] {
             store.hear_source("cdn", None, UtcMicros(through)).await.unwrap();
         }
-        assert_eq!(named(&reopened(&dir).await).await, [("cdn".to_owned(), Some(9))]);
+        assert_eq!(named(&place.store().await).await, [("cdn".to_owned(), Some(9))]);
     }
 
-    #[tokio::test]
-    async fn a_source_that_is_ended_holds_nothing_back_until_it_goes_on() {
-        let (_dir, store) = store().await;
+    async fn a_source_that_is_ended_holds_nothing_back_until_it_goes_on(place: Place) {
+        let store = place.store().await;
         store.hear_source("cdn", None, UtcMicros(5)).await.unwrap();
         store.watch_sources(&["./a".into()]).await.unwrap();
         assert!(!store.end_source("./a").await.unwrap(), "it is watched");
@@ -133,9 +137,8 @@ mod tests {
         assert_eq!(named(&store).await[1], ("cdn".to_owned(), Some(6)));
     }
 
-    #[tokio::test]
-    async fn a_tenant_has_so_many_sources_and_no_more() {
-        let (_dir, store) = store().await;
+    async fn a_tenant_has_so_many_sources_and_no_more(place: Place) {
+        let store = place.store().await;
         for number in 0..MOST_OF_A_TENANT + 5 {
             store.hear_source(&format!("acme/{number}"), Some("acme"), UtcMicros(1)).await.unwrap();
         }
@@ -148,9 +151,8 @@ mod tests {
         assert!(sources.iter().any(|source| source.name == "other/3"));
     }
 
-    #[tokio::test]
-    async fn a_prefix_counts_while_it_is_watched() {
-        let (_dir, store) = store().await;
+    async fn a_prefix_counts_while_it_is_watched(place: Place) {
+        let store = place.store().await;
         store.watch_sources(&["./a".into(), "./b".into()]).await.unwrap();
         store.hear_source("./a", None, UtcMicros(5)).await.unwrap();
         store.hear_source("uploads", None, UtcMicros(1)).await.unwrap();

@@ -6,7 +6,7 @@ use ingest::ports::{JournalState, PortError};
 use schemas::JournalId;
 use serde::Serialize;
 
-use super::db::is_disk_full;
+use super::db::{Fault, fault_of};
 
 /// One thing wrong with one input field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -103,6 +103,15 @@ pub enum LinkError {
         #[source]
         source: sqlx::Error,
     },
+    /// The database can't be reached or doesn't answer; it may come back by itself.
+    #[error("{doing}: the database of links doesn't answer: {source}")]
+    Away {
+        /// What was being done.
+        doing: &'static str,
+        /// What failed.
+        #[source]
+        source: sqlx::Error,
+    },
     /// The disk of the link store is full, or fails: trying again helps once there is room.
     #[error("{doing}: the disk of the link store is full, or fails: {source}")]
     DiskFull {
@@ -131,15 +140,16 @@ impl LinkError {
 
 /// Names what was being done when the database failed.
 pub(crate) trait Doing<T> {
-    /// The error as [`LinkError::Database`], or as [`LinkError::DiskFull`] where it is that.
+    /// The error as [`LinkError::Database`], or as [`LinkError::DiskFull`] or [`LinkError::Away`] where it is that.
     fn doing(self, doing: &'static str) -> Result<T, LinkError>;
 }
 
 impl<T> Doing<T> for Result<T, sqlx::Error> {
     fn doing(self, doing: &'static str) -> Result<T, LinkError> {
-        self.map_err(|source| match is_disk_full(&source) {
-            true => LinkError::DiskFull { doing, source },
-            false => LinkError::Database { doing, source },
+        self.map_err(|source| match fault_of(&source) {
+            Fault::Disk => LinkError::DiskFull { doing, source },
+            Fault::Away => LinkError::Away { doing, source },
+            Fault::Other => LinkError::Database { doing, source },
         })
     }
 }
@@ -147,9 +157,7 @@ impl<T> Doing<T> for Result<T, sqlx::Error> {
 /// As the ports' users see it.
 pub(crate) fn port_error(doing: &'static str) -> impl FnOnce(LinkError) -> PortError {
     move |error| match error {
-        LinkError::Database { doing, source } | LinkError::DiskFull { doing, source } => {
-            PortError { doing, source: source.into() }
-        }
+        LinkError::Database { doing, source } => PortError { doing, source: source.into() },
         other => PortError { doing, source: other.into() },
     }
 }

@@ -1,10 +1,11 @@
 //! The link store: links and their revisions, workspaces and tokens, and what the pipeline keeps beside them (the
-//! registry of journals, what is published from it, visitor keys, the queue of edge logs and their sources). One SQLite file, used by several processes at once.
+//! registry of journals, what is published from it, visitor keys, the queue of edge logs and their sources). One SQLite
+//! file, or a schema of a PostgreSQL server, used by several processes at once.
 //!
 //! ```text
 //! manage, CLI ──create/change──► LinkStore ──Changed──► caches of this process
 //! redirect    ──lookup─────────►    │
-//! ingest, processor ──ports────►    └── db (pools, migrations) ── SQLite
+//! ingest, processor ──ports────►    └── db (pools, migrations) ── SQLite │ PostgreSQL
 //! ```
 //!
 //! Invariants:
@@ -17,7 +18,8 @@
 //!
 //! Failure: every call returns [`LinkError`]; nothing is half done, since each is one transaction. While another
 //! process holds the write lock a writer waits, for seconds at most; readers never wait. On a full disk a takedown
-//! still works: some space is held for it (`ballast`).
+//! still works with a file: some space is held for it (`ballast`). A server that is away fails every call within seconds,
+//! by a name of its own, and is found again by the first call after it is back.
 
 mod access;
 mod ballast;
@@ -32,6 +34,8 @@ mod edge_sources;
 mod error;
 mod read;
 mod registry;
+#[cfg(test)]
+pub(crate) mod testing;
 mod visitor_keys;
 
 use std::fmt;
@@ -40,7 +44,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use schemas::Link;
-use sqlx::Transaction;
 use tokio::sync::broadcast;
 
 use error::Doing;
@@ -48,6 +51,7 @@ use error::Doing;
 pub use access::{Token, TokenInfo};
 pub use change::{Change, Edit};
 pub use create::NewLink;
+pub use db::shown;
 pub use domains::{Domains, DomainsError, short_url};
 pub use edge_queue::{Enqueued, Staged, watched_id};
 pub use edge_sources::EdgeSource;
@@ -79,12 +83,13 @@ pub struct LinkStore {
 }
 
 impl LinkStore {
-    /// Opens the store at `location` (a path, or `sqlite:` and a path), creating it when there is none. `domains` are
-    /// the host names served.
+    /// Opens the store at `location` (a path, `sqlite:` and a path, or `postgres://…`), creating what there is none of: the
+    /// file, or the tables. `domains` are the host names served.
     ///
     /// # Errors
-    /// [`LinkError::Location`] when the file can't be created or opened or is no database, [`LinkError::Schema`] when
-    /// a newer version has written it, [`LinkError::Database`] when another process keeps it locked.
+    /// [`LinkError::Location`] when the file can't be created or opened or is no database, or the server turns us away;
+    /// [`LinkError::Away`] when it doesn't answer; [`LinkError::Schema`] when a newer version has written the tables;
+    /// [`LinkError::Database`] when another process keeps it locked.
     pub async fn open(location: &str, domains: Domains) -> Result<Self, LinkError> {
         let pools = Arc::new(db::Pools::open(location).await?);
         let (changes, _) = broadcast::channel(CHANGES_KEPT);
@@ -120,16 +125,17 @@ impl LinkStore {
     }
 
     /// Commits a change of a link and tells whoever listens. In a task of its own: a caller that goes away in between
-    /// (a client that hangs up) must not leave a change that nobody was told of.
-    async fn commit(&self, tx: Transaction<'static, db::Db>, link: &Link) -> Result<(), LinkError> {
+    /// (a client that hangs up) must not leave a change that nobody was told of. Where nobody knows whether it was made,
+    /// a connection having broken, it is told of too: a cache asks anew, and no harm is done.
+    async fn commit(&self, tx: db::Tx, link: &Link) -> Result<(), LinkError> {
         let changed = Changed { domain: link.domain.clone(), code: link.code.clone() };
         let (changes, sent) = (self.changes.clone(), Arc::clone(&self.changes_sent));
         let committing = tokio::spawn(async move {
-            tx.commit().await?;
+            let committed = tx.commit().await;
             // An error only says that nobody listens.
             let _ = changes.send(changed);
             sent.fetch_add(1, Ordering::AcqRel);
-            Ok(())
+            committed
         });
         committing.await.unwrap_or(Err(sqlx::Error::WorkerCrashed)).doing("committing a change of a link")
     }
@@ -138,31 +144,5 @@ impl LinkStore {
 impl fmt::Debug for LinkStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LinkStore").field("domains", &self.domains).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod testing {
-    use super::*;
-
-    /// A store in a folder of its own.
-    pub(crate) async fn store() -> (tempfile::TempDir, LinkStore) {
-        let dir = tempfile::tempdir().unwrap();
-        let store = reopened(&dir).await;
-        (dir, store)
-    }
-
-    /// Another handle on the store in `dir`, as another process has it.
-    pub(crate) async fn reopened(dir: &tempfile::TempDir) -> LinkStore {
-        let path = dir.path().join("links.db");
-        let domains = Domains::new(&["sho.rt", "second.example"]).unwrap();
-        LinkStore::open(path.to_str().unwrap(), domains).await.unwrap()
-    }
-
-    /// Takes away the table of links, so that whatever needs it fails.
-    pub(crate) async fn break_links(store: &LinkStore) {
-        let mut tx = store.pools.write().await.unwrap();
-        sqlx::query("ALTER TABLE links RENAME TO elsewhere").execute(&mut *tx).await.unwrap();
-        tx.commit().await.unwrap();
     }
 }

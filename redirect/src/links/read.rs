@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use schemas::{Analytics, Link, LinkId, LinkStatus, UtcMicros};
-use sqlx::{Executor, QueryBuilder, Row as _};
 
-use super::db::{Db, Row};
+use super::db::{Row, Run};
 use super::domains::{normalise, short_url};
 use super::error::{Doing, LinkError};
 use super::{Domains, LinkStore};
@@ -79,7 +78,7 @@ impl LinkStore {
     pub async fn lookup(&self, domain: &str, code: &str) -> Result<Option<Target>, LinkError> {
         const SQL: &str = "SELECT id, workspace, revision, destination, analytics, status, reason
                            FROM links WHERE domain = $1 AND code = $2";
-        let row = sqlx::query(SQL).bind(domain).bind(code).fetch_optional(&self.pools.reads).await;
+        let row = self.pools.query(SQL).bind(domain).bind(code).row().await;
         row.and_then(|row| row.as_ref().map(target).transpose()).doing("looking up a link")
     }
 
@@ -89,7 +88,7 @@ impl LinkStore {
     /// [`LinkError::NotFound`]; [`LinkError::Invalid`] when no domain was named and several have the code;
     /// [`LinkError::Database`] when the database fails.
     pub async fn get(&self, which: &Which) -> Result<Link, LinkError> {
-        find(&self.pools.reads, which, &self.domains).await
+        find(&*self.pools, which, &self.domains).await
     }
 
     /// Domains of links that aren't among those configured: their links answer 404.
@@ -101,7 +100,7 @@ impl LinkStore {
         const SQL: &str = "WITH RECURSIVE d (domain) AS (SELECT min(domain) FROM links UNION ALL
                            SELECT (SELECT min(domain) FROM links WHERE links.domain > d.domain) FROM d
                            WHERE d.domain IS NOT NULL) SELECT domain FROM d WHERE domain IS NOT NULL";
-        let rows = sqlx::query_scalar(SQL).fetch_all(&self.pools.reads).await.doing("listing the links' domains")?;
+        let rows = self.pools.query(SQL).values().await.doing("listing the links' domains")?;
         Ok(rows.into_iter().filter(|domain: &String| !self.domains.names().any(|name| name == domain)).collect())
     }
 
@@ -110,20 +109,20 @@ impl LinkStore {
     /// # Errors
     /// [`LinkError::Database`] when the database fails.
     pub async fn list(&self, list: &ListLinks) -> Result<Page, LinkError> {
-        let mut query = QueryBuilder::<Db>::new(concat!("SELECT ", link_columns!(), " FROM links WHERE status "));
-        match list.status {
+        let mut query = self.pools.query(concat!("SELECT ", link_columns!(), " FROM links WHERE status "));
+        query = match list.status {
             Some(status) => query.push("= ").push_bind(status.as_str()),
             None => query.push("<> ").push_bind(LinkStatus::Deleted.as_str()),
         };
         if let Some(workspace) = &list.workspace {
-            query.push(" AND workspace = ").push_bind(workspace);
+            query = query.push(" AND workspace = ").push_bind(workspace);
         }
         if let Some(after) = list.after {
-            query.push(" AND id < ").push_bind(after.to_string());
+            query = query.push(" AND id < ").push_bind(after.to_string());
         }
         let limit = list.limit as usize;
-        query.push(" ORDER BY id DESC LIMIT ").push_bind(i64::from(list.limit) + 1);
-        let rows = query.build().fetch_all(&self.pools.reads).await.doing("listing links")?;
+        query = query.push(" ORDER BY id DESC LIMIT ").push_bind(i64::from(list.limit) + 1);
+        let rows = query.rows().await.doing("listing links")?;
         let links: Result<Vec<Link>, _> = rows.iter().take(limit).map(link).collect();
         let links = links.doing("listing links")?;
         let next = links.last().filter(|_| rows.len() > limit).map(|link| link.id);
@@ -132,20 +131,17 @@ impl LinkStore {
 }
 
 /// Finds the link that is meant, in a transaction or out of one.
-pub(super) async fn find<'e, E>(executor: E, which: &Which, domains: &Domains) -> Result<Link, LinkError>
-where
-    E: Executor<'e, Database = Db>,
-{
+pub(super) async fn find(on: impl Run<'_>, which: &Which, domains: &Domains) -> Result<Link, LinkError> {
     let domain = which.domain.as_deref().map(|domain| stored_domain(domain, domains));
-    let mut query = QueryBuilder::<Db>::new(concat!("SELECT ", link_columns!(), " FROM links WHERE code = "));
-    query.push_bind(&which.code);
+    let mut query =
+        on.statement(concat!("SELECT ", link_columns!(), " FROM links WHERE code = ")).push_bind(&which.code);
     if let Some(domain) = &domain {
-        query.push(" AND domain = ").push_bind(domain);
+        query = query.push(" AND domain = ").push_bind(domain);
     }
     if let Some(workspace) = &which.workspace {
-        query.push(" AND workspace = ").push_bind(workspace);
+        query = query.push(" AND workspace = ").push_bind(workspace);
     }
-    let rows = query.build().fetch_all(executor).await.doing("reading a link")?;
+    let rows = query.rows().await.doing("reading a link")?;
     let found: Result<Vec<Link>, _> = rows.iter().map(link).collect();
     let mut found = found.doing("reading a link")?;
     if let Some(at) = found.iter().position(|link| link.domain == domains.first()) {
@@ -170,33 +166,33 @@ pub(super) fn stored_domain(given: &str, domains: &Domains) -> String {
 fn target(row: &Row) -> Result<Target, sqlx::Error> {
     Ok(Target {
         link_id: parsed(row, "id")?,
-        workspace: row.try_get::<&str, _>("workspace")?.into(),
-        revision: row.try_get("revision")?,
-        destination: row.try_get::<&str, _>("destination")?.into(),
+        workspace: row.get::<&str>("workspace")?.into(),
+        revision: row.get("revision")?,
+        destination: row.get::<&str>("destination")?.into(),
         analytics: parsed(row, "analytics")?,
         status: parsed(row, "status")?,
-        reason: row.try_get::<Option<&str>, _>("reason")?.map(Arc::from),
+        reason: row.get::<Option<&str>>("reason")?.map(Arc::from),
     })
 }
 
 /// A row of [`link_columns`] as a link.
 pub(super) fn link(row: &Row) -> Result<Link, sqlx::Error> {
-    let (domain, code): (String, String) = (row.try_get("domain")?, row.try_get("code")?);
-    let tags = serde_json::from_str(row.try_get("tags")?).map_err(|error| sqlx::Error::Decode(error.into()))?;
+    let (domain, code): (String, String) = (row.get("domain")?, row.get("code")?);
+    let tags = serde_json::from_str(row.get("tags")?).map_err(|error| sqlx::Error::Decode(error.into()))?;
     Ok(Link {
         id: parsed(row, "id")?,
-        workspace: row.try_get("workspace")?,
+        workspace: row.get("workspace")?,
         short_url: short_url(&domain, &code),
         domain,
         code,
-        destination: row.try_get("destination")?,
+        destination: row.get("destination")?,
         analytics: parsed(row, "analytics")?,
         status: parsed(row, "status")?,
-        reason: row.try_get("reason")?,
-        checked_at: row.try_get::<Option<i64>, _>("checked_at")?.map(UtcMicros),
-        revision: row.try_get("revision")?,
-        created_at: UtcMicros(row.try_get("created_at")?),
-        title: row.try_get("title")?,
+        reason: row.get("reason")?,
+        checked_at: row.get::<Option<i64>>("checked_at")?.map(UtcMicros),
+        revision: row.get("revision")?,
+        created_at: UtcMicros(row.get("created_at")?),
+        title: row.get("title")?,
         tags,
     })
 }
@@ -207,7 +203,7 @@ where
     T: std::str::FromStr,
     T::Err: std::error::Error + Send + Sync + 'static,
 {
-    row.try_get::<&str, _>(column)?.parse().map_err(|error: T::Err| sqlx::Error::Decode(error.into()))
+    row.get::<&str>(column)?.parse().map_err(|error: T::Err| sqlx::Error::Decode(error.into()))
 }
 
 #[cfg(test)]

@@ -10,10 +10,9 @@
 use async_trait::async_trait;
 use ingest::ports::{JournalState, Landed, PortError, RegisteredJournal, Registry};
 use schemas::{JournalId, UtcMicros};
-use sqlx::{Executor, Row as _, Transaction};
 
 use super::LinkStore;
-use super::db::{Db, Row};
+use super::db::{Row, Run, Tx};
 use super::error::{Doing, LinkError, port_error};
 use super::read::parsed;
 
@@ -31,7 +30,7 @@ impl Registry for LinkStore {
     }
 
     async fn journals(&self) -> Result<Vec<RegisteredJournal>, PortError> {
-        read_journals(&self.pools.reads).await.map_err(port_error(READING))
+        read_journals(&*self.pools).await.map_err(port_error(READING))
     }
 
     async fn publish(&self, landed: &[Landed], now: UtcMicros) -> Result<UtcMicros, PortError> {
@@ -47,7 +46,7 @@ impl Registry for LinkStore {
     }
 
     async fn final_through(&self) -> Result<Option<UtcMicros>, PortError> {
-        read_published(&self.pools.reads, FINAL).await.map_err(port_error(READING))
+        read_published(&*self.pools, FINAL).await.map_err(port_error(READING))
     }
 }
 
@@ -68,22 +67,22 @@ impl LinkStore {
     /// # Errors
     /// [`LinkError::Database`] when the database fails.
     pub async fn final_through(&self) -> Result<Option<UtcMicros>, LinkError> {
-        read_published(&self.pools.reads, FINAL).await
+        read_published(&*self.pools, FINAL).await
     }
 
     async fn register_journal(&self, id: JournalId, node: &str, now: UtcMicros) -> Result<UtcMicros, LinkError> {
         const SQL: &str = "INSERT INTO journals (id, node, registered_at, state, through, committed)
                            VALUES ($1, $2, $3, 'open', $3, 0)";
         let mut tx = self.pools.write().await.doing(REGISTERING)?;
-        if let Some(known) = read_journal(&mut *tx, id).await? {
+        if let Some(known) = read_journal(&mut tx, id).await? {
             return match known.state {
                 JournalState::Open => Ok(known.registered_at),
                 state => Err(LinkError::JournalOver { id, state }),
             };
         }
-        let published = read_published(&mut *tx, COMPLETE).await?;
+        let published = read_published(&mut tx, COMPLETE).await?;
         let mark = published.map_or(now, |published| published.max(now));
-        sqlx::query(SQL).bind(id.to_string()).bind(node).bind(mark.0).execute(&mut *tx).await.doing(REGISTERING)?;
+        tx.query(SQL).bind(id.to_string()).bind(node).bind(mark.0).run().await.doing(REGISTERING)?;
         tx.commit().await.doing(REGISTERING)?;
         Ok(mark)
     }
@@ -93,15 +92,15 @@ impl LinkStore {
         for landed in landed {
             advance(&mut tx, landed).await?;
         }
-        let through = lowest_open(&mut *tx).await?.unwrap_or(now);
+        let through = lowest_open(&mut tx).await?.unwrap_or(now);
         let published = raise(&mut tx, COMPLETE, through).await?;
         tx.commit().await.doing(PUBLISHING)?;
         Ok(published)
     }
 
     async fn read_complete_through(&self, now: UtcMicros) -> Result<UtcMicros, LinkError> {
-        if lowest_open(&self.pools.reads).await?.is_some()
-            && let Some(published) = read_published(&self.pools.reads, COMPLETE).await?
+        if lowest_open(&*self.pools).await?.is_some()
+            && let Some(published) = read_published(&*self.pools, COMPLETE).await?
         {
             return Ok(published);
         }
@@ -112,7 +111,7 @@ impl LinkStore {
     async fn set_journal_state(&self, id: JournalId, state: JournalState) -> Result<(), LinkError> {
         const DOING: &str = "closing a journal";
         let mut tx = self.pools.write().await.doing(DOING)?;
-        let known = read_journal(&mut *tx, id).await?.ok_or(LinkError::UnknownJournal(id))?;
+        let known = read_journal(&mut tx, id).await?.ok_or(LinkError::UnknownJournal(id))?;
         match (known.state, state) {
             (before, after) if before == after => return Ok(()),
             // All of it is in the lake: there is nothing left to give up.
@@ -121,10 +120,10 @@ impl LinkStore {
             (state, JournalState::Open) => return Err(LinkError::JournalOver { id, state }),
             _ => {}
         }
-        sqlx::query("UPDATE journals SET state = $2 WHERE id = $1")
+        tx.query("UPDATE journals SET state = $2 WHERE id = $1")
             .bind(id.to_string())
             .bind(state.as_str())
-            .execute(&mut *tx)
+            .run()
             .await
             .doing(DOING)?;
         tx.commit().await.doing(DOING)
@@ -132,69 +131,60 @@ impl LinkStore {
 }
 
 /// Moves a journal's progress forward, each part by itself; neither ever goes back.
-async fn advance(tx: &mut Transaction<'_, Db>, landed: &Landed) -> Result<(), LinkError> {
+async fn advance(tx: &mut Tx, landed: &Landed) -> Result<(), LinkError> {
     const THROUGH: &str = "UPDATE journals SET through = $2 WHERE id = $1 AND through < $2";
     const COMMITTED: &str = "UPDATE journals SET committed = $2 WHERE id = $1 AND committed < $2";
-    let known = read_journal(&mut **tx, landed.id).await?.ok_or(LinkError::UnknownJournal(landed.id))?;
+    let known = read_journal(&mut *tx, landed.id).await?.ok_or(LinkError::UnknownJournal(landed.id))?;
     // Written only when they move: an idle publication then costs no sync of the disk.
     if known.through < landed.through {
-        let update = sqlx::query(THROUGH).bind(landed.id.to_string()).bind(landed.through.0);
-        update.execute(&mut **tx).await.doing(PUBLISHING)?;
+        let update = tx.query(THROUGH).bind(landed.id.to_string()).bind(landed.through.0);
+        update.run().await.doing(PUBLISHING)?;
     }
     if known.committed < landed.committed {
         let committed = i64::try_from(landed.committed).unwrap_or(i64::MAX);
-        let update = sqlx::query(COMMITTED).bind(landed.id.to_string()).bind(committed);
-        update.execute(&mut **tx).await.doing(PUBLISHING)?;
+        let update = tx.query(COMMITTED).bind(landed.id.to_string()).bind(committed);
+        update.run().await.doing(PUBLISHING)?;
     }
     Ok(())
 }
 
 /// Raises a published instant to `at`, or leaves it where it is when it is there or later already. Returns it.
-async fn raise(tx: &mut Transaction<'_, Db>, name: &str, at: UtcMicros) -> Result<UtcMicros, LinkError> {
+async fn raise(tx: &mut Tx, name: &str, at: UtcMicros) -> Result<UtcMicros, LinkError> {
     const SQL: &str = "INSERT INTO published (name, at) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET at = $2";
-    match read_published(&mut **tx, name).await? {
+    match read_published(&mut *tx, name).await? {
         Some(published) if published >= at => Ok(published),
         _ => {
-            sqlx::query(SQL).bind(name).bind(at.0).execute(&mut **tx).await.doing(PUBLISHING)?;
+            tx.query(SQL).bind(name).bind(at.0).run().await.doing(PUBLISHING)?;
             Ok(at)
         }
     }
 }
 
-async fn lowest_open<'e, E: Executor<'e, Database = Db>>(executor: E) -> Result<Option<UtcMicros>, LinkError> {
-    let lowest = sqlx::query_scalar("SELECT MIN(through) FROM journals WHERE state = 'open'").fetch_one(executor).await;
+async fn lowest_open(on: impl Run<'_>) -> Result<Option<UtcMicros>, LinkError> {
+    let lowest = on.statement("SELECT MIN(through) FROM journals WHERE state = 'open'").one().await;
     lowest.map(|through: Option<i64>| through.map(UtcMicros)).doing(READING)
 }
 
-async fn read_published<'e, E>(executor: E, name: &str) -> Result<Option<UtcMicros>, LinkError>
-where
-    E: Executor<'e, Database = Db>,
-{
-    let at = sqlx::query_scalar("SELECT at FROM published WHERE name = $1").bind(name).fetch_optional(executor).await;
+async fn read_published(on: impl Run<'_>, name: &str) -> Result<Option<UtcMicros>, LinkError> {
+    let at = on.statement("SELECT at FROM published WHERE name = $1").bind(name).value().await;
     at.map(|at: Option<i64>| at.map(UtcMicros)).doing(READING)
 }
 
-async fn read_journals<'e, E>(executor: E) -> Result<Vec<RegisteredJournal>, LinkError>
-where
-    E: Executor<'e, Database = Db>,
-{
+async fn read_journals(on: impl Run<'_>) -> Result<Vec<RegisteredJournal>, LinkError> {
     const SQL: &str = "SELECT id, node, registered_at, state, through, committed FROM journals
                        ORDER BY registered_at, id";
-    let rows = sqlx::query(SQL).fetch_all(executor).await.doing(READING)?;
+    let rows = on.statement(SQL).rows().await.doing(READING)?;
     rows.iter().map(journal).collect::<Result<_, _>>().doing(READING)
 }
 
-async fn read_journal<'e, E>(executor: E, id: JournalId) -> Result<Option<RegisteredJournal>, LinkError>
-where
-    E: Executor<'e, Database = Db>,
-{
+async fn read_journal(on: impl Run<'_>, id: JournalId) -> Result<Option<RegisteredJournal>, LinkError> {
     const SQL: &str = "SELECT id, node, registered_at, state, through, committed FROM journals WHERE id = $1";
-    let row = sqlx::query(SQL).bind(id.to_string()).fetch_optional(executor).await.doing(READING)?;
+    let row = on.statement(SQL).bind(id.to_string()).row().await.doing(READING)?;
     row.as_ref().map(journal).transpose().doing(READING)
 }
 
 fn journal(row: &Row) -> Result<RegisteredJournal, sqlx::Error> {
-    let state = match row.try_get("state")? {
+    let state = match row.get("state")? {
         "open" => JournalState::Open,
         "closed" => JournalState::Closed,
         "retired" => JournalState::Retired,
@@ -202,11 +192,11 @@ fn journal(row: &Row) -> Result<RegisteredJournal, sqlx::Error> {
     };
     Ok(RegisteredJournal {
         id: parsed(row, "id")?,
-        node: row.try_get("node")?,
-        registered_at: UtcMicros(row.try_get("registered_at")?),
+        node: row.get("node")?,
+        registered_at: UtcMicros(row.get("registered_at")?),
         state,
-        through: UtcMicros(row.try_get("through")?),
-        committed: row.try_get::<i64, _>("committed")?.unsigned_abs(),
+        through: UtcMicros(row.get("through")?),
+        committed: row.get::<i64>("committed")?.unsigned_abs(),
     })
 }
 

@@ -6,10 +6,9 @@ use rand::TryRngCore;
 use rand::rngs::OsRng;
 use schemas::UtcMicros;
 use schemas::visitor::VisitorKey;
-use sqlx::Executor;
 
 use super::LinkStore;
-use super::db::Db;
+use super::db::Run;
 use super::error::{Doing, LinkError, port_error};
 
 const DOING: &str = "reading a visitor key";
@@ -33,7 +32,7 @@ impl LinkStore {
         const SQL: &str = "DELETE FROM visitor_keys WHERE day < $1 AND made_on < $1";
         const DOING: &str = "destroying visitor keys";
         let mut tx = self.pools.write().await.doing(DOING)?;
-        let destroyed = sqlx::query(SQL).bind(before_day).execute(&mut *tx).await.doing(DOING)?.rows_affected();
+        let destroyed = tx.query(SQL).bind(before_day).run().await.doing(DOING)?;
         tx.commit().await.doing(DOING)?;
         // Also when there was nothing to destroy: a reader may have been in the way the last time.
         self.pools.forget().await.doing(DOING)?;
@@ -42,25 +41,25 @@ impl LinkStore {
 
     async fn visitor_key(&self, day: i32, today: i32) -> Result<VisitorKey, LinkError> {
         const SQL: &str = "INSERT INTO visitor_keys (day, secret, made_on) VALUES ($1, $2, $3)";
-        if let Some(key) = read(&self.pools.reads, day).await? {
+        if let Some(key) = read(&*self.pools, day).await? {
             return Ok(key);
         }
         let mut tx = self.pools.write().await.doing(DOING)?;
         // Another node may have made it meanwhile: whoever comes first decides.
-        if let Some(key) = read(&mut *tx, day).await? {
+        if let Some(key) = read(&mut tx, day).await? {
             return Ok(key);
         }
         let mut secret = [0; 16];
         OsRng.try_fill_bytes(&mut secret)?;
-        sqlx::query(SQL).bind(day).bind(&secret[..]).bind(today).execute(&mut *tx).await.doing(DOING)?;
+        tx.query(SQL).bind(day).bind(&secret[..]).bind(today).run().await.doing(DOING)?;
         tx.commit().await.doing(DOING)?;
         Ok(VisitorKey(secret))
     }
 }
 
-async fn read<'e, E: Executor<'e, Database = Db>>(executor: E, day: i32) -> Result<Option<VisitorKey>, LinkError> {
-    let secret = sqlx::query_scalar("SELECT secret FROM visitor_keys WHERE day = $1").bind(day);
-    let secret: Option<Vec<u8>> = secret.fetch_optional(executor).await.doing(DOING)?;
+async fn read(on: impl Run<'_>, day: i32) -> Result<Option<VisitorKey>, LinkError> {
+    let secret: Option<Vec<u8>> =
+        on.statement("SELECT secret FROM visitor_keys WHERE day = $1").bind(day).value().await.doing(DOING)?;
     let key = |secret: Vec<u8>| secret.try_into().map(VisitorKey).map_err(|_| wrong_length());
     secret.map(key).transpose().doing(DOING)
 }
@@ -71,13 +70,14 @@ fn wrong_length() -> sqlx::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{reopened, store};
+    use super::super::testing::{Place, on_each_database, store};
     use super::*;
 
-    #[tokio::test]
-    async fn every_node_has_the_same_key_of_a_day() {
-        let (dir, store) = store().await;
-        let other = reopened(&dir).await;
+    on_each_database!(every_node_has_the_same_key_of_a_day, a_past_day_whose_key_is_gone_gets_one_new_key,);
+
+    async fn every_node_has_the_same_key_of_a_day(place: Place) {
+        let store = place.store().await;
+        let other = place.store().await;
         let (a, b) = tokio::join!(store.key_of(20_000), other.key_of(20_000));
         let key = a.unwrap();
         assert_eq!(key, b.unwrap());
@@ -86,9 +86,8 @@ mod tests {
         assert_ne!(key, store.key_of(-1).await.unwrap());
     }
 
-    #[tokio::test]
-    async fn a_past_day_whose_key_is_gone_gets_one_new_key() {
-        let (_dir, store) = store().await;
+    async fn a_past_day_whose_key_is_gone_gets_one_new_key(place: Place) {
+        let store = place.store().await;
         let (day, today) = (100, 110);
         let first = store.visitor_key(day, day).await.unwrap();
         let kept = store.visitor_key(today, today).await.unwrap();

@@ -109,6 +109,10 @@ impl From<LinkError> for Problem {
                               disabled and deleted, until there is room";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "disk-full", "Disk full", detail)
             }
+            LinkError::Away { .. } => {
+                tracing::error!(error = %detail, "the database of links is away");
+                Self::unavailable()
+            }
             LinkError::UnknownWorkspace(_) => Self::field("workspace", detail),
             // Details of the store are for its operator, not for a tenant.
             LinkError::WorkspaceExists(_)

@@ -1,21 +1,32 @@
 use ingest::ports::LinkDirectory;
 use schemas::LinkHistory;
 
-use super::super::testing::{reopened, store};
+use super::super::testing::{Place, on_each_database};
 use super::super::{NewLink, Target};
 use super::*;
 
 const NOW: UtcMicros = UtcMicros(1_773_480_413_123_456);
 
+on_each_database!(
+    every_change_is_a_revision_that_another_process_sees,
+    a_revision_never_comes_into_force_before_the_last,
+    what_changes_nothing_is_no_revision_and_tells_nobody,
+    a_takedown_needs_a_reason_and_can_be_taken_back,
+    a_tombstone_stays_one,
+    wrong_values_change_nothing,
+    changes_from_two_processes_are_all_kept,
+    a_change_whose_caller_went_away_is_announced_all_the_same,
+);
+
 fn code(code: &str) -> Which {
     Which { workspace: None, domain: None, code: code.into() }
 }
 
-async fn with_link() -> (tempfile::TempDir, LinkStore) {
-    let (dir, store) = store().await;
+async fn with_link(place: &Place) -> LinkStore {
+    let store = place.store().await;
     let new = NewLink { code: Some("a".into()), title: Some("T".into()), ..NewLink::to("https://example.com/1") };
     store.create(new, NOW).await.unwrap();
-    (dir, store)
+    store
 }
 
 async fn history(store: &LinkStore) -> LinkHistory {
@@ -26,10 +37,9 @@ async fn target(store: &LinkStore) -> Target {
     store.lookup("sho.rt", "a").await.unwrap().unwrap()
 }
 
-#[tokio::test]
-async fn every_change_is_a_revision_that_another_process_sees() {
-    let (dir, store) = with_link().await;
-    let other = reopened(&dir).await;
+async fn every_change_is_a_revision_that_another_process_sees(place: Place) {
+    let store = with_link(&place).await;
+    let other = place.store().await;
     let edit = Edit {
         destination: Some("https://example.com/2".into()),
         analytics: Some(Analytics::Off),
@@ -56,9 +66,8 @@ async fn every_change_is_a_revision_that_another_process_sees() {
     assert_eq!((revisions[1].destination.as_str(), revisions[1].analytics), ("https://example.com/2", Analytics::Off));
 }
 
-#[tokio::test]
-async fn a_revision_never_comes_into_force_before_the_last() {
-    let (_dir, store) = with_link().await;
+async fn a_revision_never_comes_into_force_before_the_last(place: Place) {
+    let store = with_link(&place).await;
     let disable = Change::Disable { reason: "r".into() };
     for (change, at) in [(disable, 50), (Change::Enable, 20), (Change::Delete, 60)] {
         store.change(&code("a"), &change, UtcMicros(NOW.0 + at)).await.unwrap();
@@ -67,9 +76,8 @@ async fn a_revision_never_comes_into_force_before_the_last() {
     assert_eq!(times, [0, 50, 50, 60]);
 }
 
-#[tokio::test]
-async fn what_changes_nothing_is_no_revision_and_tells_nobody() {
-    let (_dir, store) = with_link().await;
+async fn what_changes_nothing_is_no_revision_and_tells_nobody(place: Place) {
+    let store = with_link(&place).await;
     let mut changes = store.changes();
     let same =
         Edit { destination: Some("https://EXAMPLE.com/1".into()), title: Some(Some("T ".into())), ..Edit::default() };
@@ -83,9 +91,8 @@ async fn what_changes_nothing_is_no_revision_and_tells_nobody() {
     assert_eq!(store.changes_sent(), before + 1);
 }
 
-#[tokio::test]
-async fn a_takedown_needs_a_reason_and_can_be_taken_back() {
-    let (_dir, store) = with_link().await;
+async fn a_takedown_needs_a_reason_and_can_be_taken_back(place: Place) {
+    let store = with_link(&place).await;
     let refused = store.change(&code("a"), &Change::Disable { reason: " ".into() }, NOW).await.unwrap_err();
     assert!(matches!(refused, LinkError::Invalid(_)), "{refused}");
     for reason in ["phishing", "malware"] {
@@ -96,9 +103,8 @@ async fn a_takedown_needs_a_reason_and_can_be_taken_back() {
     assert_eq!((link.status, link.reason, link.revision), (LinkStatus::Active, None, 4));
 }
 
-#[tokio::test]
-async fn a_tombstone_stays_one() {
-    let (_dir, store) = with_link().await;
+async fn a_tombstone_stays_one(place: Place) {
+    let store = with_link(&place).await;
     let link = store.change(&code("a"), &Change::Delete, NOW).await.unwrap();
     assert_eq!((link.status, link.revision), (LinkStatus::Deleted, 2));
     assert_eq!(store.change(&code("a"), &Change::Delete, NOW).await.unwrap(), link);
@@ -108,9 +114,8 @@ async fn a_tombstone_stays_one() {
     assert_eq!(target(&store).await.status, LinkStatus::Deleted);
 }
 
-#[tokio::test]
-async fn wrong_values_change_nothing() {
-    let (_dir, store) = with_link().await;
+async fn wrong_values_change_nothing(place: Place) {
+    let store = with_link(&place).await;
     let edit = Edit {
         destination: Some("https://sho.rt/a".into()),
         title: Some(Some("a\tb".into())),
@@ -125,10 +130,9 @@ async fn wrong_values_change_nothing() {
     assert_eq!((link.revision, link.analytics, link.tags.len()), (1, Analytics::Billed, 0));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn changes_from_two_processes_are_all_kept() {
-    let (dir, store) = with_link().await;
-    let other = reopened(&dir).await;
+async fn changes_from_two_processes_are_all_kept(place: Place) {
+    let store = with_link(&place).await;
+    let other = place.store().await;
     let change = async |store: LinkStore, who: &str| {
         for n in 0..20 {
             let edit = Edit { title: Some(Some(format!("{who}{n}"))), ..Edit::default() };
@@ -140,9 +144,8 @@ async fn changes_from_two_processes_are_all_kept() {
     assert_eq!(revisions.iter().map(|r| r.revision).collect::<Vec<_>>(), (1..=41).collect::<Vec<_>>());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_change_whose_caller_went_away_is_announced_all_the_same() {
-    let (_dir, store) = with_link().await;
+async fn a_change_whose_caller_went_away_is_announced_all_the_same(place: Place) {
+    let store = with_link(&place).await;
     let mut changes = store.changes();
     for n in 0..60 {
         let edit = Edit { title: Some(Some(n.to_string())), ..Edit::default() };

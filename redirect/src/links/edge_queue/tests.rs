@@ -1,8 +1,18 @@
-use super::super::testing::{reopened, store};
+use super::super::testing::{Place, on_each_database};
 use super::*;
 
 const LEASE: Duration = Duration::from_secs(20);
 const NOW: UtcMicros = UtcMicros(1_773_480_413_123_456);
+
+on_each_database!(
+    a_log_is_read_as_it_was_queued,
+    the_same_log_is_queued_once_unless_it_failed_or_is_wanted_again,
+    logs_come_in_their_turn_and_one_owner_has_each,
+    an_owner_that_is_gone_is_followed,
+    what_is_put_off_waits,
+    staged_objects_are_known_until_they_are_forgotten,
+    versions_of_watched_logs_are_remembered,
+);
 
 fn at(seconds: u64) -> UtcMicros {
     NOW.plus(Duration::from_secs(seconds))
@@ -34,14 +44,13 @@ async fn claim(store: &LinkStore, owner: &str, now: UtcMicros) -> Option<String>
     store.claim_log(Way::Upload, owner, now, LEASE).await.unwrap().map(|log| log.id)
 }
 
-#[tokio::test]
-async fn a_log_is_read_as_it_was_queued() {
-    let (dir, store) = store().await;
+async fn a_log_is_read_as_it_was_queued(place: Place) {
+    let store = place.store().await;
     let mut given = log("a");
     given.terms.format = Some("nginx-json".parse().unwrap());
     given.terms.id = "status-only".parse().unwrap();
     assert_eq!(store.enqueue(&given, false).await.unwrap(), Enqueued::New);
-    assert_eq!(reopened(&dir).await.queued_log("a").await.unwrap(), Some(given));
+    assert_eq!(place.store().await.queued_log("a").await.unwrap(), Some(given));
     assert_eq!(store.queued_log("b").await.unwrap(), None);
     assert_eq!(store.queued_logs().await.unwrap(), 1);
     let outside = |logs: Vec<QueuedLog>| logs.into_iter().map(|log| (log.id, log.stage)).collect::<Vec<_>>();
@@ -55,9 +64,8 @@ async fn a_log_is_read_as_it_was_queued() {
     assert_eq!(outside(store.logs_outside().await.unwrap()), [], "what is in the lake, the lake tells of");
 }
 
-#[tokio::test]
-async fn the_same_log_is_queued_once_unless_it_failed_or_is_wanted_again() {
-    let (_dir, store) = store().await;
+async fn the_same_log_is_queued_once_unless_it_failed_or_is_wanted_again(place: Place) {
+    let store = place.store().await;
     store.enqueue(&log("a"), false).await.unwrap();
     assert_eq!(store.enqueue(&log("a"), true).await.unwrap(), Enqueued::Known(Stage::Queued));
     claim(&store, "me", NOW).await.unwrap();
@@ -77,10 +85,9 @@ async fn the_same_log_is_queued_once_unless_it_failed_or_is_wanted_again() {
     assert!(matches!(store.enqueue(&log("a"), true).await.unwrap(), Enqueued::Again { parts: 7, .. }));
 }
 
-#[tokio::test]
-async fn logs_come_in_their_turn_and_one_owner_has_each() {
-    let (dir, store) = store().await;
-    let other = reopened(&dir).await;
+async fn logs_come_in_their_turn_and_one_owner_has_each(place: Place) {
+    let store = place.store().await;
+    let other = place.store().await;
     for (id, after) in [("second", 1), ("first", 0)] {
         store.enqueue(&QueuedLog { queued_at: at(after), ..log(id) }, false).await.unwrap();
     }
@@ -95,9 +102,8 @@ async fn logs_come_in_their_turn_and_one_owner_has_each() {
     assert_eq!(stage(&store, "second").await, Stage::Running);
 }
 
-#[tokio::test]
-async fn an_owner_that_is_gone_is_followed() {
-    let (_dir, store) = store().await;
+async fn an_owner_that_is_gone_is_followed(place: Place) {
+    let store = place.store().await;
     store.enqueue(&log("a"), false).await.unwrap();
     claim(&store, "gone", NOW).await.unwrap();
     assert!(store.keep_log("a", "gone", at(30)).await.unwrap());
@@ -111,9 +117,8 @@ async fn an_owner_that_is_gone_is_followed() {
     assert_eq!(claim(&store, "me", at(30)).await.as_deref(), Some("a"));
 }
 
-#[tokio::test]
-async fn what_is_put_off_waits() {
-    let (_dir, store) = store().await;
+async fn what_is_put_off_waits(place: Place) {
+    let store = place.store().await;
     store.enqueue(&log("a"), false).await.unwrap();
     claim(&store, "me", NOW).await.unwrap();
     store.postpone_log("a", "me", at(60), Some("the lake is down")).await.unwrap();
@@ -122,9 +127,8 @@ async fn what_is_put_off_waits() {
     assert_eq!(claim(&store, "me", at(60)).await.as_deref(), Some("a"));
 }
 
-#[tokio::test]
-async fn staged_objects_are_known_until_they_are_forgotten() {
-    let (_dir, store) = store().await;
+async fn staged_objects_are_known_until_they_are_forgotten(place: Place) {
+    let store = place.store().await;
     store.enqueue(&log("a"), false).await.unwrap();
     assert_eq!(store.staged_objects().await.unwrap(), ["object-a"]);
     claim(&store, "me", NOW).await.unwrap();
@@ -138,9 +142,8 @@ async fn staged_objects_are_known_until_they_are_forgotten() {
     assert_eq!(store.staged_objects().await.unwrap(), Vec::<String>::new());
 }
 
-#[tokio::test]
-async fn versions_of_watched_logs_are_remembered() {
-    let (_dir, store) = store().await;
+async fn versions_of_watched_logs_are_remembered(place: Place) {
+    let store = place.store().await;
     for (size, tag) in [(1, "x"), (2, "y")] {
         let id = watched_id("./logs", "./logs/a", size, tag);
         let terms = Terms { source: Some("./logs".into()), keep_unknown: true, ..Terms::default() };

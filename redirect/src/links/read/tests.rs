@@ -1,8 +1,18 @@
-use super::super::testing::store;
+use super::super::testing::{Place, on_each_database};
 use super::super::{Change, NewLink};
 use super::*;
 
 const NOW: UtcMicros = UtcMicros(1_773_480_413_123_456);
+
+on_each_database!(
+    domains_that_are_no_longer_served_are_named,
+    a_link_of_another_workspace_is_not_found,
+    without_a_domain_the_default_is_meant_else_the_only_one,
+    without_a_domain_none_of_several_is_guessed,
+    lookup_is_exact,
+    pages_hold_every_link_once_newest_first,
+    a_reader_never_waits_for_a_writer,
+);
 
 fn which(workspace: Option<&str>, domain: Option<&str>, code: &str) -> Which {
     Which { workspace: workspace.map(Into::into), domain: domain.map(Into::into), code: code.into() }
@@ -18,22 +28,18 @@ async fn add(store: &LinkStore, workspace: &str, domain: &str, code: &str) -> Li
     store.create(new, NOW).await.unwrap()
 }
 
-#[tokio::test]
-async fn domains_that_are_no_longer_served_are_named() {
-    let (dir, store) = store().await;
+async fn domains_that_are_no_longer_served_are_named(place: Place) {
+    let store = place.store().await;
     for (domain, code) in [("sho.rt", "a"), ("sho.rt", "b"), ("second.example", "a")] {
         add(&store, "default", domain, code).await;
     }
     assert!(store.unserved_domains().await.unwrap().is_empty());
-    let domains = crate::links::Domains::new(&["sho.rt", "third.example"]).unwrap();
-    let location = dir.path().join("links.db");
-    let other = LinkStore::open(location.to_str().unwrap(), domains).await.unwrap();
+    let other = place.store_with(&["sho.rt", "third.example"]).await;
     assert_eq!(other.unserved_domains().await.unwrap(), ["second.example"]);
 }
 
-#[tokio::test]
-async fn a_link_of_another_workspace_is_not_found() {
-    let (_dir, store) = store().await;
+async fn a_link_of_another_workspace_is_not_found(place: Place) {
+    let store = place.store().await;
     store.add_workspace("acme", NOW).await.unwrap();
     let link = add(&store, "acme", "sho.rt", "a").await;
     assert_eq!(store.get(&which(Some("acme"), None, "a")).await.unwrap(), link);
@@ -45,9 +51,8 @@ async fn a_link_of_another_workspace_is_not_found() {
     assert!(matches!(change, Err(LinkError::NotFound { .. })));
 }
 
-#[tokio::test]
-async fn without_a_domain_the_default_is_meant_else_the_only_one() {
-    let (_dir, store) = store().await;
+async fn without_a_domain_the_default_is_meant_else_the_only_one(place: Place) {
+    let store = place.store().await;
     let second = add(&store, "default", "second.example", "a").await;
     assert_eq!(store.get(&which(None, None, "a")).await.unwrap(), second);
     let first = add(&store, "default", "sho.rt", "a").await;
@@ -56,22 +61,18 @@ async fn without_a_domain_the_default_is_meant_else_the_only_one() {
     assert!(matches!(store.get(&which(None, Some("other"), "a")).await, Err(LinkError::NotFound { .. })));
 }
 
-#[tokio::test]
-async fn without_a_domain_none_of_several_is_guessed() {
-    let (dir, store) = store().await;
+async fn without_a_domain_none_of_several_is_guessed(place: Place) {
+    let store = place.store().await;
     add(&store, "default", "second.example", "a").await;
     add(&store, "default", "sho.rt", "a").await;
-    let domains = Domains::new(&["third.example"]).unwrap();
-    let path = dir.path().join("links.db");
-    let moved = LinkStore::open(path.to_str().unwrap(), domains).await.unwrap();
+    let moved = place.store_with(&["third.example"]).await;
     let LinkError::Invalid(errors) = moved.get(&which(None, None, "a")).await.unwrap_err() else { panic!() };
     assert_eq!(errors[0].field, "domain");
     assert_eq!(moved.get(&which(None, Some("sho.rt"), "a")).await.unwrap().domain, "sho.rt");
 }
 
-#[tokio::test]
-async fn lookup_is_exact() {
-    let (_dir, store) = store().await;
+async fn lookup_is_exact(place: Place) {
+    let store = place.store().await;
     let link = add(&store, "default", "sho.rt", "Ab").await;
     let target = store.lookup("sho.rt", "Ab").await.unwrap().unwrap();
     assert_eq!((target.link_id, &*target.workspace, target.revision), (link.id, "default", 1));
@@ -81,9 +82,8 @@ async fn lookup_is_exact() {
     }
 }
 
-#[tokio::test]
-async fn pages_hold_every_link_once_newest_first() {
-    let (_dir, store) = store().await;
+async fn pages_hold_every_link_once_newest_first(place: Place) {
+    let store = place.store().await;
     store.add_workspace("acme", NOW).await.unwrap();
     for n in 0..7 {
         add(&store, if n % 3 == 2 { "acme" } else { "default" }, "sho.rt", &n.to_string()).await;
@@ -111,13 +111,12 @@ async fn pages_hold_every_link_once_newest_first() {
     }
 }
 
-#[tokio::test]
-async fn a_reader_never_waits_for_a_writer() {
-    let (dir, store) = store().await;
+async fn a_reader_never_waits_for_a_writer(place: Place) {
+    let store = place.store().await;
     add(&store, "default", "sho.rt", "a").await;
-    let other = super::super::testing::reopened(&dir).await;
+    let other = place.store().await;
     let mut writing = other.pools.write().await.unwrap();
-    sqlx::query("UPDATE links SET status = 'disabled'").execute(&mut *writing).await.unwrap();
+    writing.query("UPDATE links SET status = 'disabled'").run().await.unwrap();
     let seen = store.lookup("sho.rt", "a").await.unwrap().unwrap();
     assert_eq!(seen.status, LinkStatus::Active);
     writing.commit().await.unwrap();

@@ -1,8 +1,18 @@
-use super::super::testing::{reopened, store};
+use super::super::testing::{Place, on_each_database};
 use super::*;
 use proptest::prelude::*;
 
 const NOW: UtcMicros = UtcMicros(1_773_480_413_123_456);
+
+on_each_database!(
+    with_no_journal_all_is_complete_until_now_and_stays_so,
+    the_slowest_open_journal_holds_it_back,
+    progress_never_goes_back,
+    registering_again_finds_the_first_mark,
+    a_journal_that_is_over_stays_so,
+    progress_of_an_unknown_journal_is_refused_as_a_whole,
+    final_through_is_unknown_until_published_and_never_goes_back,
+);
 
 fn later(micros: i64) -> UtcMicros {
     UtcMicros(NOW.0 + micros)
@@ -12,9 +22,8 @@ fn landed(id: JournalId, through: UtcMicros, committed: u64) -> Landed {
     Landed { id, through, committed }
 }
 
-#[tokio::test]
-async fn with_no_journal_all_is_complete_until_now_and_stays_so() {
-    let (_dir, store) = store().await;
+async fn with_no_journal_all_is_complete_until_now_and_stays_so(place: Place) {
+    let store = place.store().await;
     assert_eq!(store.complete_through(NOW).await.unwrap(), NOW);
     assert_eq!(store.complete_through(later(-5)).await.unwrap(), NOW);
     assert_eq!(store.publish(&[], later(7)).await.unwrap(), later(7));
@@ -22,14 +31,13 @@ async fn with_no_journal_all_is_complete_until_now_and_stays_so() {
     assert_eq!(store.register(JournalId::new(), "n", NOW).await.unwrap(), later(7));
 }
 
-#[tokio::test]
-async fn the_slowest_open_journal_holds_it_back() {
-    let (dir, store) = store().await;
+async fn the_slowest_open_journal_holds_it_back(place: Place) {
+    let store = place.store().await;
     let (a, b) = (JournalId::new(), JournalId::new());
     assert_eq!(store.register(a, "one", NOW).await.unwrap(), NOW);
     assert_eq!(store.register(b, "two", later(10)).await.unwrap(), later(10));
     assert_eq!(store.complete_through(later(99)).await.unwrap(), NOW);
-    let other = reopened(&dir).await;
+    let other = place.store().await;
     assert_eq!(other.publish(&[landed(a, later(50), 5)], later(99)).await.unwrap(), later(10));
     assert_eq!(store.publish(&[landed(b, later(40), 9)], later(99)).await.unwrap(), later(40));
     store.set_state(b, JournalState::Retired).await.unwrap();
@@ -43,9 +51,8 @@ async fn the_slowest_open_journal_holds_it_back() {
     assert_eq!(journals[1].registered_at, later(10));
 }
 
-#[tokio::test]
-async fn progress_never_goes_back() {
-    let (_dir, store) = store().await;
+async fn progress_never_goes_back(place: Place) {
+    let store = place.store().await;
     let id = JournalId::new();
     store.register(id, "n", NOW).await.unwrap();
     store.publish(&[landed(id, later(50), 5)], NOW).await.unwrap();
@@ -55,9 +62,8 @@ async fn progress_never_goes_back() {
     assert_eq!((journal.through, journal.committed), (later(60), 9));
 }
 
-#[tokio::test]
-async fn registering_again_finds_the_first_mark() {
-    let (_dir, store) = store().await;
+async fn registering_again_finds_the_first_mark(place: Place) {
+    let store = place.store().await;
     let id = JournalId::new();
     assert_eq!(store.register(id, "n", NOW).await.unwrap(), NOW);
     assert_eq!(store.register(id, "n", later(9)).await.unwrap(), NOW);
@@ -66,10 +72,9 @@ async fn registering_again_finds_the_first_mark() {
     assert_eq!(refused, format!("registering a journal: journal {id} is closed"));
 }
 
-#[tokio::test]
-async fn a_journal_that_is_over_stays_so() {
+async fn a_journal_that_is_over_stays_so(place: Place) {
     use JournalState::{Closed, Open, Retired};
-    let (_dir, store) = store().await;
+    let store = place.store().await;
     let state = async |id| store.journals().await.unwrap().into_iter().find(|j| j.id == id).unwrap().state;
     for (path, end) in [
         (vec![Open], Open),
@@ -90,9 +95,8 @@ async fn a_journal_that_is_over_stays_so() {
     assert!(store.set_state(JournalId::new(), Closed).await.is_err());
 }
 
-#[tokio::test]
-async fn progress_of_an_unknown_journal_is_refused_as_a_whole() {
-    let (_dir, store) = store().await;
+async fn progress_of_an_unknown_journal_is_refused_as_a_whole(place: Place) {
+    let store = place.store().await;
     let id = JournalId::new();
     store.register(id, "n", NOW).await.unwrap();
     let batch = [landed(id, later(5), 1), landed(JournalId::new(), later(5), 1)];
@@ -100,12 +104,11 @@ async fn progress_of_an_unknown_journal_is_refused_as_a_whole() {
     assert_eq!(store.journals().await.unwrap()[0].through, NOW);
 }
 
-#[tokio::test]
-async fn final_through_is_unknown_until_published_and_never_goes_back() {
-    let (dir, store) = store().await;
+async fn final_through_is_unknown_until_published_and_never_goes_back(place: Place) {
+    let store = place.store().await;
     assert_eq!(store.final_through().await.unwrap(), None);
     assert_eq!(store.publish_final_through(NOW).await.unwrap(), NOW);
-    assert_eq!(reopened(&dir).await.publish_final_through(later(-1)).await.unwrap(), NOW);
+    assert_eq!(place.store().await.publish_final_through(later(-1)).await.unwrap(), NOW);
     assert_eq!(store.final_through().await.unwrap(), Some(NOW));
 }
 
@@ -130,9 +133,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Runs the steps on two handles in turn; checks what must always hold.
-async fn check(steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let (dir, first) = store().await;
-    let handles = [first, reopened(&dir).await];
+async fn check(steps: Vec<Step>, place: &Place) -> Result<(), TestCaseError> {
+    let handles = [place.store().await, place.store().await];
     let mut known: Vec<JournalId> = Vec::new();
     let mut published = UtcMicros(i64::MIN);
     for (n, step) in steps.into_iter().enumerate() {
@@ -177,6 +179,17 @@ proptest! {
     #[test]
     fn nothing_open_is_ever_before_what_was_published(steps in prop::collection::vec(step(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(check(steps))?;
+        runtime.block_on(check(steps, &Place::folder()))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+    #[test]
+    fn nor_on_a_server(steps in prop::collection::vec(step(), 1..40)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        if let Some(place) = Place::server("links::registry::tests::nor_on_a_server") {
+            runtime.block_on(check(steps, &place))?;
+        }
     }
 }

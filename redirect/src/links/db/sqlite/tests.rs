@@ -1,8 +1,8 @@
 use ingest::ports::{Landed, Registry};
 use schemas::{JournalId, LinkStatus, UtcMicros};
 
-use super::super::testing::{reopened, store};
-use super::super::{Change, LinkStore, NewLink, Which};
+use super::super::super::testing::{Place, store};
+use super::super::super::{Change, LinkStore, NewLink, Which};
 use super::*;
 
 const NOW: UtcMicros = UtcMicros(1_773_480_413_123_456);
@@ -12,7 +12,7 @@ fn a_location_is_a_path() {
     for location in ["d/links.db", "sqlite:d/links.db", "sqlite://d/links.db"] {
         assert_eq!(path_of(location).unwrap(), Path::new("d/links.db"));
     }
-    for location in ["", "sqlite:", ":memory:", "postgres://localhost/links"] {
+    for location in ["", "sqlite:", ":memory:", "mysql://localhost/links"] {
         assert!(matches!(path_of(location), Err(LinkError::Location { .. })), "{location:?}");
     }
 }
@@ -78,7 +78,7 @@ async fn only_the_owner_can_read_the_files() {
 
 /// Lets the write connection have this many more pages than there are.
 async fn room(store: &LinkStore, pages: u32) {
-    let writes = &store.pools.writes;
+    let super::super::Pools::Sqlite(Pools { writes, .. }) = &*store.pools else { panic!("it is a file") };
     let now: u32 = sqlx::query_scalar("PRAGMA page_count").fetch_one(writes).await.unwrap();
     let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {}", now + pages));
     sqlx::query(limit).execute(writes).await.unwrap();
@@ -190,11 +190,11 @@ async fn writing_goes_on_once_a_full_disk_has_room_again() {
 
 #[tokio::test]
 async fn a_store_that_another_holds_locked_is_not_writable() {
-    let (dir, store) = store().await;
+    let place = Place::folder();
+    let (store, other) = (place.store().await, place.store().await);
     store.check_writable().await.unwrap();
-    let other = reopened(&dir).await;
     let holding = other.pools.write().await.unwrap();
     assert!(store.pools.check_writable(Duration::from_millis(20)).await.is_err());
-    holding.rollback().await.unwrap();
+    drop(holding);
     store.check_writable().await.unwrap();
 }
