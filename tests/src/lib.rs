@@ -6,9 +6,12 @@
 //! * [`logs`]: edge logs made up
 //! * [`s3`]: a real S3 server
 //! * [`postgres`]: a private PostgreSQL server
+//! * [`standin`]: a stand-in for a Fluvio cluster
 //! * [`load`]: bounded request loops that keep a ledger of what was answered
 //!
 //! Everything listens on loopback only, and ends with its owner.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,6 +22,7 @@ pub mod logs;
 pub mod node;
 pub mod postgres;
 pub mod s3;
+pub mod standin;
 
 /// Whether a missing service must fail a test instead of skipping it.
 pub fn must_not_skip() -> bool {

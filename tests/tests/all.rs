@@ -12,6 +12,7 @@ mod losses;
 mod postgres;
 mod product;
 mod roles;
+mod standin;
 mod ways_in;
 
 use std::path::Path;

@@ -1,0 +1,76 @@
+//! Listeners and the connections they have accepted.
+
+use std::future::{Future, pending};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::broker::Broker;
+
+/// Listens on this port of loopback, or on any free one when it is 0.
+///
+/// # Errors
+/// When it is taken.
+pub(super) async fn listen(port: u16) -> io::Result<(TcpListener, u16)> {
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
+    let port = listener.local_addr()?.port();
+    Ok((listener, port))
+}
+
+/// Accepts connections and runs each by `serve`, until `stop` says so; then none is left.
+pub(super) async fn run<S, F>(broker: Arc<Broker>, listener: TcpListener, mut stop: watch::Receiver<bool>, serve: S)
+where
+    S: Fn(Arc<Broker>, TcpStream) -> F,
+    F: Future<Output = io::Result<()>> + Send + 'static,
+{
+    let mut knobs = broker.knobs.subscribe();
+    let mut drops = broker.drops.subscribe();
+    let Ok(port) = listener.local_addr().map(|address| address.port()) else { return };
+    let mut listener = Some(listener);
+    let mut connections = JoinSet::new();
+    loop {
+        if knobs.borrow_and_update().away {
+            listener = None;
+            connections.shutdown().await;
+        } else if listener.is_none() {
+            // whoever took the port in the meantime keeps it; the next change of a knob tries again
+            listener = listen(port).await.ok().map(|(listener, _)| listener);
+        }
+        tokio::select! {
+            _ = stop.changed() => break,
+            _ = knobs.changed() => {}
+            _ = drops.changed() => connections.shutdown().await,
+            Some(_) = connections.join_next() => {}
+            accepted = accept(listener.as_ref()) => if let Ok((socket, _)) = accepted {
+                connections.spawn(live_or_dead(Arc::clone(&broker), serve(Arc::clone(&broker), socket)));
+            },
+        }
+    }
+    connections.shutdown().await;
+}
+
+async fn accept(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => pending().await,
+    }
+}
+
+/// Runs a connection until it ends or dies. A dead one keeps its socket, and nobody reads or writes it any more.
+async fn live_or_dead(broker: Arc<Broker>, connection: impl Future<Output = io::Result<()>> + Send) {
+    let mut cuts = broker.cuts.subscribe();
+    let mut connection = Box::pin(connection);
+    if !broker.knobs.borrow().half_open {
+        tokio::select! {
+            biased;
+            _ = cuts.changed() => {}
+            // how a client leaves is its own business
+            _left = &mut connection => return,
+        }
+    }
+    pending::<()>().await;
+}
