@@ -130,7 +130,7 @@ impl Intake<'_> {
         };
         let input = log.input(&imports::spool_dir(self.config)?, fetched).await?;
         bar.finish_and_clear();
-        Ok(self.importer.read_ahead(input).await?)
+        Ok(self.importer.read_ahead(input, self.options).await?)
     }
 
     async fn take_in(&self, input: Input) -> anyhow::Result<Summary> {

@@ -16,6 +16,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 use sha2::{Digest, Sha256};
 
+use super::ahead::Ahead;
 use super::options::{Body, ImportOptions, UnknownCodes};
 use super::run::ID_DIGITS;
 
@@ -80,21 +81,22 @@ impl ChunkReader for Reader {
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Reads the whole input once. Blocking.
+/// Reads the whole input once, if that hasn't been done. Blocking.
 ///
 /// # Errors
 /// When it can't be read or spooled.
-pub(crate) fn hash(body: Body, spool_dir: &Path) -> io::Result<Hashed> {
-    match body {
+pub(super) fn read(body: Body, spool_dir: &Path) -> io::Result<Ahead> {
+    let hashed = match body {
+        Body::Ahead(ahead) => return Ok(*ahead),
         Body::File(file) if file.metadata()?.is_file() => {
             let mut reader = Reader { file: Arc::new(file), at: 0, end: u64::MAX };
             let (sha256, bytes) = copy(&mut reader, &mut io::sink())?;
-            Ok(Hashed { file: reader.file, bytes, sha256 })
+            Hashed { file: reader.file, bytes, sha256 }
         }
-        Body::File(pipe) => spool(pipe, spool_dir),
-        Body::Stream(stream) => spool(stream, spool_dir),
-        Body::Hashed(hashed) => Ok(hashed),
-    }
+        Body::File(pipe) => spool(pipe, spool_dir)?,
+        Body::Stream(stream) => spool(stream, spool_dir)?,
+    };
+    Ok(Ahead { hashed, begun: None })
 }
 
 /// The spool has no name: it is gone with the process, however that ends.
@@ -211,7 +213,7 @@ mod tests {
         std::fs::write(&path, "abc").unwrap();
         let inputs = [Body::File(File::open(&path).unwrap()), Body::Stream(Box::new(io::Cursor::new(b"abc".to_vec())))];
         for body in inputs {
-            let hashed = hash(body, dir.path()).unwrap();
+            let hashed = read(body, dir.path()).unwrap().hashed;
             assert_eq!(hex(&hashed.sha256), ABC);
             assert_eq!(hashed.bytes, 3);
             let mut text = String::new();
@@ -228,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_key_is_the_contents_hash_unless_the_options_change_its_meaning() {
-        let sha256 = hash(Body::Stream(Box::new(&b"abc"[..])), &std::env::temp_dir()).unwrap().sha256;
+        let sha256 = read(Body::Stream(Box::new(&b"abc"[..])), &std::env::temp_dir()).unwrap().hashed.sha256;
         let defaults = ImportOptions::default();
         assert_eq!(key(&sha256, &defaults), ABC);
         assert_eq!(key(&sha256, &ImportOptions { source: Some("s".into()), ..defaults.clone() }), ABC);

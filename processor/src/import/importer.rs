@@ -7,8 +7,10 @@ use std::time::Instant;
 use ingest::ports::{LinkDirectory, Registry, VisitorKeys};
 use schemas::tables::Table;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::ahead::{Parsers, Way};
 use super::error::{Failure, ImportError};
 use super::identity;
 use super::land::SideTables;
@@ -54,6 +56,8 @@ pub(super) struct Shared {
     pub(super) config: ImportConfig,
     /// Tables and ids of imports that are done, for the next ones.
     idle: Mutex<Vec<Tables>>,
+    /// Whether the file after the one under way may begin to be parsed.
+    pub(super) parsers: watch::Sender<Parsers>,
 }
 
 /// What one import works on.
@@ -89,7 +93,16 @@ impl Importer {
         config: ImportConfig,
     ) -> Self {
         let idle = Mutex::new(Vec::new());
-        let shared = Arc::new(Shared { lake, directory, keys, registry, enricher, config, idle });
+        let shared = Arc::new(Shared {
+            lake,
+            directory,
+            keys,
+            registry,
+            enricher,
+            config,
+            idle,
+            parsers: watch::Sender::default(),
+        });
         Self { shared, metrics: Metrics::default() }
     }
 
@@ -111,18 +124,35 @@ impl Importer {
         corrected
     }
 
-    /// Reads a file for its hash before its import: to be done while another is taken in.
+    /// Reads a file for its hash before its import, and begins to parse it when the lines of the one under way are
+    /// parsed: to be done while that one is taken in, with the options of the import to come.
     ///
     /// # Errors
     /// When it can't be read or spooled.
-    pub async fn read_ahead(&self, input: Input) -> Result<Input, ImportError> {
+    pub async fn read_ahead(&self, input: Input, options: &ImportOptions) -> Result<Input, ImportError> {
         let Input { name, body, location, sha256 } = input;
         let shared = Arc::clone(&self.shared);
-        let read = tokio::task::spawn_blocking(move || identity::hash(body, &shared.config.spool_dir));
-        match read.await.unwrap_or_else(|e| Err(io::Error::other(e))) {
-            Ok(hashed) => Ok(Input { name, body: Body::Hashed(hashed), location, sha256 }),
-            Err(source) => Err(ImportError::Spool { name, source }),
+        let read = tokio::task::spawn_blocking(move || identity::read(body, &shared.config.spool_dir));
+        let mut ahead = match read.await.unwrap_or_else(|e| Err(io::Error::other(e))) {
+            Ok(ahead) => ahead,
+            Err(source) => return Err(ImportError::Spool { name, source }),
+        };
+        let mut parsers = self.shared.parsers.subscribe();
+        let way = match parsers.wait_for(|parsers| !matches!(parsers, Parsers::Busy)).await.as_deref() {
+            Ok(Parsers::Free(way)) => Some(Way::clone(way)),
+            _ => None,
+        };
+        if let Some(way) = way {
+            let (run, named, runtime) =
+                (self.run(options.clone(), CancellationToken::new()), name.clone(), Handle::current());
+            let begin = tokio::task::spawn_blocking(move || {
+                let _runtime = runtime.enter();
+                ahead.begun = run.begin(&named, &ahead.hashed, way);
+                ahead
+            });
+            ahead = begin.await.map_err(|e| Failure::BrokeOff(e.to_string()).of(&name))?;
         }
+        Ok(Input { name, body: Body::Ahead(Box::new(ahead)), location, sha256 })
     }
 
     /// Takes a file in, settles what can be settled, and says what became of its lines. `progress` is called after
@@ -137,15 +167,24 @@ impl Importer {
         progress: impl FnMut(Progress) + Send + 'static,
     ) -> Result<Summary, ImportError> {
         let name = input.name.clone();
-        let (shared, metrics, runtime) = (Arc::clone(&self.shared), self.metrics.clone(), Handle::current());
         let cancel = CancellationToken::new();
         let _stop_when_dropped = cancel.clone().drop_guard();
+        let (run, runtime) = (self.run(options, cancel), Handle::current());
+        self.shared.parsers.send_replace(Parsers::Busy);
         // On a thread of its own: deciding on a chunk takes longer than other tasks should wait.
         let done = tokio::task::spawn_blocking(move || {
-            let run = Run { shared, metrics, options, cancel, started: Instant::now() };
-            runtime.block_on(run.import(input, progress))
+            let parsers = run.shared.parsers.clone();
+            let summary = runtime.block_on(run.import(input, progress));
+            // nobody waits for parsers that this import no longer has
+            parsers.send_replace(Parsers::Idle);
+            summary
         });
         done.await.unwrap_or_else(|e| Err(Failure::BrokeOff(e.to_string()).of(&name)))
+    }
+
+    pub(super) fn run(&self, options: ImportOptions, cancel: CancellationToken) -> Run {
+        let (shared, metrics) = (Arc::clone(&self.shared), self.metrics.clone());
+        Run { shared, metrics, options, cancel, started: Instant::now() }
     }
 }
 

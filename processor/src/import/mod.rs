@@ -10,7 +10,7 @@
 //!
 //! * [`options`]: what an import is told; [`summary`]: what it says; [`error`](ImportError): why it was refused
 //! * `identity`: the content's hash; `pipeline`, `worker`, `links`, `reading`, `judge`, `made_ids`, `tally`: bytes to chunks
-//! * `importer`, `run`, `opened`: one import from its first byte to its summary
+//! * `importer`, `run`, `opened`: one import from its first byte to its summary; `ahead`: the one after it
 //! * [`revert`], `set_back`: an import taken back, others decided anew; [`posts`]: events that are posted, a body at a time
 //! * `checks`: what is odd about the lines of a file
 //! * `begin`: an import is named; `land`, `arriving`: chunks into the lake; `side`, `recount`, `stored`: the side tables, and what the lake says of an
@@ -26,6 +26,7 @@
 //! Failure: a line that can't be read is rejected and the file goes on; a file that can't be read on keeps what has
 //! landed; a lake or link store that fails ends the import, to be repeated.
 
+mod ahead;
 mod arriving;
 mod begin;
 mod checks;
@@ -56,6 +57,7 @@ pub(crate) mod testing;
 mod tests;
 mod worker;
 
+pub use ahead::Ahead;
 pub use checks::{Checks, Noted};
 pub use error::ImportError;
 pub use identity::Hashed;

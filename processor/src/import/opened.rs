@@ -34,7 +34,7 @@ pub(super) struct Opened {
 }
 
 /// What a file holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// An edge's log.
     Log(Format, Ids),

@@ -11,7 +11,7 @@ use ingest::edge::{Format, IdMode, ReadLimits, Settings};
 use ingest::events::Naming;
 use serde::{Deserialize, Serialize};
 
-use super::identity::Hashed;
+use super::ahead::Ahead;
 use crate::settle::{Edge, Waits};
 
 /// A word that is none of the choices.
@@ -170,7 +170,7 @@ pub enum Body {
     /// A stream, which can't: it is spooled to disk first.
     Stream(Box<dyn Read + Send>),
     /// What [`Importer::read_ahead`](super::Importer::read_ahead) has read.
-    Hashed(Hashed),
+    Ahead(Box<Ahead>),
 }
 
 impl fmt::Debug for Body {
@@ -178,7 +178,7 @@ impl fmt::Debug for Body {
         f.write_str(match self {
             Self::File(_) => "File",
             Self::Stream(_) => "Stream",
-            Self::Hashed(_) => "Hashed",
+            Self::Ahead(_) => "Ahead",
         })
     }
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::array::RecordBatch;
 use ingest::edge::{Arena, Contents, Ending, FileParser, Job, LineReader};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::error::Failure;
 use super::identity::Reader;
@@ -158,8 +158,29 @@ impl Chunks {
         Ok(Self { works, tokens, early, next_block: 0, next_chunk: 0, ended: false, made_ids })
     }
 
+    /// Gathers the chunks as there is room for them, on a task of its own; and says when the last line is parsed. When the
+    /// chunks are no longer wanted, all ends.
+    pub(super) fn collect(mut self) -> (mpsc::Receiver<Result<Chunk, Failure>>, watch::Receiver<bool>) {
+        let (send, chunks) = mpsc::channel(1);
+        let (over, ended) = watch::channel(false);
+        tokio::spawn(async move {
+            // room first: a chunk that waits for it takes as much memory as one that lands
+            while let Ok(room) = send.reserve().await {
+                let next = self.next().await;
+                over.send_replace(self.ended);
+                let Some(chunk) = next.transpose() else { break };
+                let failed = chunk.is_err();
+                room.send(chunk);
+                if failed {
+                    break;
+                }
+            }
+        });
+        (chunks, ended)
+    }
+
     /// The next chunk; `None` after the last.
-    pub(super) async fn next(&mut self) -> Result<Option<Chunk>, Failure> {
+    async fn next(&mut self) -> Result<Option<Chunk>, Failure> {
         let mut chunk = Chunk { number: self.next_chunk, ..Chunk::default() };
         while !self.ended {
             let Step { raw_bytes, ends_chunk, ending, body, .. } = self.next_step().await?;

@@ -12,7 +12,7 @@ use super::links::Known;
 use crate::settle::Kind;
 
 /// How the lines of a file are taken.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// An edge's log.
     Log {

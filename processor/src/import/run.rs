@@ -3,21 +3,21 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use ingest::edge::{Format, ReadError};
+use ingest::edge::Format;
 use ingest::events;
 use schemas::link::DEFAULT_WORKSPACE;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::ahead::{Ahead, Parsers, Way};
 use super::dry::DryRun;
 use super::error::{Failure, ImportError};
-use super::identity::{self, Hashed};
+use super::identity;
 use super::importer::{Progress, Shared, Tables};
 use super::land::{Lander, Resumed, contained};
-use super::opened::{Content, Opened};
+use super::opened::Content;
 use super::options::{ImportOptions, Input};
-use super::pipeline::{Chunk, Chunks};
+use super::pipeline::Chunk;
 use super::recount::held;
 use super::side::Origin;
 use super::stored::row_of;
@@ -51,17 +51,17 @@ impl Run {
         mut progress: impl FnMut(Progress) + Send,
     ) -> Result<Summary, ImportError> {
         let (name, location) = (input.name, input.location);
-        let hashed = identity::hash(input.body, &self.shared.config.spool_dir)
+        let mut ahead = identity::read(input.body, &self.shared.config.spool_dir)
             .map_err(|source| ImportError::Spool { name: name.clone(), source })?;
-        let found = identity::hex(&hashed.sha256);
+        let found = identity::hex(&ahead.hashed.sha256);
         if let Some(expected) = input.sha256.filter(|expected| *expected != found) {
             return Err(ImportError::OtherContent { name, expected, found });
         }
-        let key = identity::key(&hashed.sha256, &self.options);
+        let key = identity::key(&ahead.hashed.sha256, &self.options);
         let mut tables = self.shared.tables().await.map_err(|error| Failure::from(error).of(&name))?;
         let mut again = 0;
         let summary = loop {
-            match self.take_in(&name, location.as_deref(), &hashed, &key, &mut tables, &mut progress).await {
+            match self.take_in(&name, location.as_deref(), &mut ahead, &key, &mut tables, &mut progress).await {
                 Err(ImportError::BeginAnew { .. }) if again < BEGUN_ANEW => again += 1,
                 summary => break summary,
             }
@@ -77,11 +77,12 @@ impl Run {
         &self,
         name: &str,
         location: Option<&str>,
-        hashed: &Hashed,
+        ahead: &mut Ahead,
         key: &str,
         tables: &mut Tables,
         progress: &mut (impl FnMut(Progress) + Send),
     ) -> Result<Summary, ImportError> {
+        let (hashed, begun) = (&ahead.hashed, ahead.begun.take());
         let txn = format!("file/{key}");
         let import_id = &key[..ID_DIGITS];
         let done = contained(&tables.settler, &txn);
@@ -93,12 +94,11 @@ impl Run {
             }
         }
         let set_back = tables.settler.desk.clicks.txn(&txn).or(tables.settler.arrivals.txn(&txn)).is_some();
-        let (of, whole) = (hashed.bytes, hashed.reader());
         let sha256 = hashed.sha256;
         let Some(opened) = self.open(name, hashed)? else {
             return Ok(self.empty(name, import_id));
         };
-        let Opened { lines, parser, content } = opened;
+        let content = opened.content.clone();
         let before = self.taken_in_otherwise(&sha256, &content, tables).await;
         if let Some(otherwise) = before.map_err(|failure| failure.of(name))? {
             return Err(otherwise.refusal(name));
@@ -140,12 +140,15 @@ impl Run {
             beside,
         };
         let run = async {
-            let made_ids = reading.makes_ids_for();
-            let workers = self.workers(reading, import_id);
-            let chunks = Chunks::start(lines, parser, workers, made_ids, self.shared.config.chunk_lines)?;
-            let limits = self.shared.config.limits;
-            let check = tokio::task::spawn_blocking(move || identity::check(whole, limits));
-            self.land_all(chunks, check, lander, of, progress).await
+            let way = Way { content, reading };
+            let parsing = match begun.and_then(|begun| begun.parsing(import_id, &way)) {
+                Some(parsing) => parsing,
+                None => self.parse(opened, hashed, way.reading.clone(), import_id)?,
+            };
+            self.free_parsers(parsing.ended, way);
+            let check = parsing.check.await;
+            check.map_err(|e| Failure::BrokeOff(e.to_string()))??;
+            self.land_each(parsing.chunks, lander, hashed.bytes, progress).await
         };
         run.await.map_err(|failure: Failure| failure.of(name))
     }
@@ -201,38 +204,20 @@ impl Run {
         summary
     }
 
-    /// Parsing of the next chunk goes on while one lands. None does before `check` has found the file to be sound.
-    async fn land_all(
-        &self,
-        mut chunks: Chunks,
-        check: JoinHandle<Result<(), ReadError>>,
-        lander: Lander<'_>,
-        of: u64,
-        progress: &mut (impl FnMut(Progress) + Send),
-    ) -> Result<Summary, Failure> {
-        let (send, receive) = mpsc::channel::<Chunk>(1);
-        let collect = async move {
-            // room first: a chunk that waits for it takes as much memory as one that lands
-            while let Ok(room) = send.reserve().await {
-                match chunks.next().await? {
-                    Some(chunk) => room.send(chunk),
-                    None => break,
-                }
+    /// Gives the parsers free for the next file when the last line of this one is parsed.
+    fn free_parsers(&self, mut ended: watch::Receiver<bool>, way: Way) {
+        let parsers = self.shared.parsers.clone();
+        tokio::spawn(async move {
+            if ended.wait_for(|ended| *ended).await.is_ok() {
+                parsers.send_replace(Parsers::Free(Box::new(way)));
             }
-            Ok::<(), Failure>(())
-        };
-        let land = async move {
-            check.await.map_err(|e| Failure::BrokeOff(e.to_string()))??;
-            self.land_each(receive, lander, of, progress).await
-        };
-        let (collected, landed) = tokio::join!(collect, land);
-        // Of two failures the collector's comes first: without its end the landing's summary is not the file's.
-        collected.and(landed)
+        });
     }
 
+    /// Parsing of the next chunk goes on while one lands.
     async fn land_each(
         &self,
-        mut chunks: mpsc::Receiver<Chunk>,
+        mut chunks: mpsc::Receiver<Result<Chunk, Failure>>,
         mut lander: Lander<'_>,
         of: u64,
         progress: &mut (impl FnMut(Progress) + Send),
@@ -241,19 +226,24 @@ impl Run {
             .options
             .dry_run
             .then(|| DryRun::new(lander.summary.clone(), lander.origin.brought.clone(), self.started));
-        let (mut lines, mut note) = (0, None);
+        let (mut lines, mut note, mut ended) = (0, None, false);
         while let Some(chunk) = chunks.recv().await {
+            let chunk = chunk?;
             if self.cancel.is_cancelled() {
                 return Err(Failure::BrokeOff("stopped; a repeat goes on from there".to_owned()));
             }
             lines += chunk.tally.lines;
             let now = Progress { bytes: chunk.raw_bytes, of, lines };
+            ended = chunk.ending.is_some();
             note = chunk.ending.as_ref().and_then(|ending| ending.truncated.clone());
             match &mut dry {
                 Some(dry) => dry.judge(lander.settler, &chunk).await?,
                 None => lander.land(chunk).await?,
             }
             progress(now);
+        }
+        if !ended {
+            return Err(Failure::BrokeOff("the gathering of lines has ended early".to_owned()));
         }
         let mut summary = match dry {
             Some(dry) => dry.finish(),

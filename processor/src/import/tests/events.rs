@@ -19,7 +19,7 @@ fn config(provider: &str) -> ImportConfig {
     ImportConfig { edge: behind(provider), domains, ..ImportConfig::default() }
 }
 
-fn bench() -> Bench {
+pub(super) fn bench() -> Bench {
     bench_behind("none", Journals::default())
 }
 
@@ -39,6 +39,15 @@ fn ago(seconds: i64) -> UtcMicros {
 fn event_at(id: Option<u64>, time: UtcMicros, code: &str) -> String {
     let id = id.map(|id| format!(",\"request_id\":\"{id:032x}\"")).unwrap_or_default();
     format!("{{\"code\":\"{code}\",\"time\":\"{time}\"{id},\"method\":\"GET\",\"ip\":\"203.0.113.7\"}}\n")
+}
+
+pub(super) fn as_origin(provider: &str) -> ImportOptions {
+    as_events(Stand::Origin, provider)
+}
+
+/// An event of so many seconds ago.
+pub(super) fn told_at(age: i64) -> String {
+    event_at(Some(9), ago(age), "k")
 }
 
 async fn post(desk: &EventDesk, workspace: &str, naming: Naming, body: &[u8]) -> Result<EventsTaken, IntakeError> {
