@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((choice, lines)) = data.split_first() else { return };
     let format = ONLY.unwrap_or_else(|| Format::ALL[usize::from(*choice) % Format::ALL.len()]);
     let tail = if lines.ends_with(b"\n") || lines.is_empty() { Tail::Whole } else { Tail::Unterminated };
-    let block = Block { bytes: Bytes::copy_from_slice(lines), first_line: 1, tail, line_limit: 64 << 10 };
+    let block = Block::new(Bytes::copy_from_slice(lines), 1, tail, 64 << 10);
     let mut parser = FileParser::new(format, lines, settings());
     let job = parser.job(block);
     let arena = Arena::new();

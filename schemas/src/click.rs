@@ -299,16 +299,22 @@ impl Default for ClickBuilder {
 impl ClickBuilder {
     /// An empty builder.
     pub fn new() -> Self {
+        Self::with_room((0..TEXTS).map(|_| TextColumn::default()).collect(), 0)
+    }
+
+    /// An empty builder with these text columns, and room in the others for so many rows.
+    fn with_room(texts: Vec<TextColumn>, rows: usize) -> Self {
+        let instants = || TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC");
         Self {
-            click_id: BinaryBuilder::new(),
-            event_time: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
-            ingest_time: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
-            revision: Int32Builder::new(),
-            rules_version: Int32Builder::new(),
-            status: Int32Builder::new(),
-            visitor: Int64Builder::new(),
-            weight: Float64Builder::new(),
-            texts: (0..TEXTS).map(|_| TextColumn::default()).collect(),
+            click_id: BinaryBuilder::with_capacity(rows, rows * size_of::<ClickId>()),
+            event_time: instants(),
+            ingest_time: instants(),
+            revision: Int32Builder::with_capacity(rows),
+            rules_version: Int32Builder::with_capacity(rows),
+            status: Int32Builder::with_capacity(rows),
+            visitor: Int64Builder::with_capacity(rows),
+            weight: Float64Builder::with_capacity(rows),
+            texts,
             link_id: String::new(),
         }
     }
@@ -404,7 +410,10 @@ impl ClickBuilder {
                 },
             });
         }
-        RecordBatch::try_new(Arc::clone(&DATA_SCHEMA), columns)
+        let rows = RecordBatch::try_new(Arc::clone(&DATA_SCHEMA), columns)?;
+        let room = rows.num_rows() + rows.num_rows() / 16;
+        *self = Self::with_room(std::mem::take(&mut self.texts), room);
+        Ok(rows)
     }
 }
 

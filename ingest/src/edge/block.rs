@@ -28,6 +28,8 @@ pub struct Block {
     pub tail: Tail,
     /// Longest line, in bytes without its end.
     pub line_limit: usize,
+    /// Counted once: several want to know.
+    lines: u64,
 }
 
 /// A line of a block.
@@ -44,10 +46,16 @@ pub struct RawLine<'a> {
 }
 
 impl Block {
+    /// A block of these lines, the first of which has this number.
+    pub fn new(bytes: Bytes, first_line: u64, tail: Tail, line_limit: usize) -> Self {
+        let ends = memchr::memchr_iter(b'\n', &bytes).count() as u64;
+        let lines = ends + u64::from(tail != Tail::Whole);
+        Self { bytes, first_line, tail, line_limit, lines }
+    }
+
     /// How many lines there are.
     pub fn line_count(&self) -> u64 {
-        let ends = memchr::memchr_iter(b'\n', &self.bytes).count() as u64;
-        ends + u64::from(self.tail != Tail::Whole)
+        self.lines
     }
 
     /// The lines, in order.

@@ -271,7 +271,7 @@ impl<R: Read> LineReader<R> {
             return None;
         }
         let bytes = Bytes::from(buffer);
-        let block = Block { bytes, first_line: self.next_line, tail, line_limit: self.limits.line };
+        let block = Block::new(bytes, self.next_line, tail, self.limits.line);
         self.next_line += block.line_count();
         Some(block)
     }

@@ -11,7 +11,7 @@ use super::{Arena, Ids};
 /// The bytes as one block.
 pub(super) fn block(bytes: &[u8]) -> Block {
     let tail = if bytes.is_empty() || bytes.ends_with(b"\n") { Tail::Whole } else { Tail::Unterminated };
-    Block { bytes: Bytes::copy_from_slice(bytes), first_line: 1, tail, line_limit: 64 << 10 }
+    Block::new(Bytes::copy_from_slice(bytes), 1, tail, 64 << 10)
 }
 
 /// Every line of a file in short: `edge`, `origin`, `header`, or the reason of an ignored or rejected one.

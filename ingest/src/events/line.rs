@@ -155,7 +155,7 @@ mod tests {
 
     fn parse(provider: &str, text: &[u8], mut show: impl FnMut(u64, Line<'_>)) {
         let bytes = bytes::Bytes::copy_from_slice(text);
-        let block = Block { bytes, first_line: 1, tail: Tail::Unterminated, line_limit: 64 << 10 };
+        let block = Block::new(bytes, 1, Tail::Unterminated, 64 << 10);
         let job = FileParser::of(Arc::new(EventLines::of(&provider.into()))).job(block);
         job.parse(&Arena::new(), |raw, line| show(raw.number, line));
     }

@@ -13,7 +13,7 @@ use schemas::{Class, Click, ClickEvent, ClickId, LinkHistory, LinkId, Method, Re
 
 use super::cache::{AgentCache, KnownAgent};
 use super::intern::{Destination, Destinations, Texts};
-use super::short::{Network, Short, network};
+use super::short::{Short, network};
 use super::{agent, locale, referrer, utm};
 use crate::classify::{Classifier, Request, RulesError};
 
@@ -100,7 +100,7 @@ struct Told<'a> {
     language: Option<Short>,
     /// Of the click's own query.
     utm: Option<[Option<Cow<'a, str>>; 5]>,
-    client_net: Option<Network>,
+    client_net: Option<Short>,
 }
 
 impl Told<'_> {

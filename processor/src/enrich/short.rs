@@ -1,12 +1,12 @@
 //! Short texts that live where they are made.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
 
-use schemas::visitor::{canonical, client_net};
+use schemas::visitor::canonical;
 
-/// The longest: `255.255.255.0/24`; a language is `lll-Ssss-rrr` at most.
-const MOST_BYTES: usize = 16;
+/// The longest: `ffff:ffff:ffff::/48`; a language is `lll-Ssss-rrr` at most.
+const MOST_BYTES: usize = 19;
 
 /// A short text of ASCII; what doesn't fit is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,30 +35,12 @@ impl Deref for Short {
     }
 }
 
-/// A network's text.
-#[derive(Clone, Debug)]
-pub(super) enum Network {
-    V4(Short),
-    V6(String),
-}
-
-impl Deref for Network {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        match self {
-            Self::V4(text) => text,
-            Self::V6(text) => text,
-        }
-    }
-}
-
-/// The network of an address, as [`client_net`] writes it. Clients of a viral link come from everywhere, so for IPv4 this
-/// is worth a few lines.
-pub(super) fn network(address: IpAddr) -> Network {
+/// The network of an address, as [`client_net`](schemas::visitor::client_net) writes it. Clients of a viral link come
+/// from everywhere, so this is worth a few lines.
+pub(super) fn network(address: IpAddr) -> Short {
     match canonical(address) {
-        IpAddr::V4(v4) => Network::V4(net_text(v4)),
-        IpAddr::V6(_) => Network::V6(client_net(address)),
+        IpAddr::V4(v4) => net_text(v4),
+        IpAddr::V6(v6) => net_text_v6(v6),
     }
 }
 
@@ -76,8 +58,29 @@ fn net_text(v4: Ipv4Addr) -> Short {
     text
 }
 
+/// The first three groups without the zeros that end them: those belong to the longest run of zeros, the one left out.
+fn net_text_v6(v6: Ipv6Addr) -> Short {
+    let mut text = Short::EMPTY;
+    let groups = &v6.segments()[..3];
+    let kept = groups.iter().rposition(|group| *group != 0).map_or(0, |last| last + 1);
+    for (place, group) in groups[..kept].iter().enumerate() {
+        if place > 0 {
+            text.push(b':');
+        }
+        for shift in [12, 8, 4, 0] {
+            if shift == 0 || group >> shift != 0 {
+                text.push(b"0123456789abcdef"[usize::from(group >> shift & 0xf)]);
+            }
+        }
+    }
+    b"::/48".iter().for_each(|byte| text.push(*byte));
+    text
+}
+
 #[cfg(test)]
 mod tests {
+    use schemas::visitor::client_net;
+
     use super::*;
 
     #[test]
@@ -88,6 +91,8 @@ mod tests {
             ("::ffff:203.0.113.7", "203.0.113.0/24"),
             ("2001:db8:1:2::1", "2001:db8:1::/48"),
             ("::1", "::/48"),
+            ("0:0:a::", "0:0:a::/48"),
+            ("ffff:0:ffff:1::", "ffff:0:ffff::/48"),
         ] {
             assert_eq!(*network(address.parse().unwrap()), *net, "{address}");
         }
@@ -95,9 +100,15 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_network_is_written_as_elsewhere(octets in proptest::prelude::any::<[u8; 4]>()) {
-            let address = IpAddr::from(octets);
-            proptest::prop_assert_eq!(&*network(address), client_net(address));
+        fn a_network_is_written_as_elsewhere(
+            octets in proptest::prelude::any::<[u8; 4]>(),
+            groups in proptest::prelude::any::<[u16; 8]>(),
+            zeros in proptest::array::uniform8(proptest::prelude::any::<bool>()),
+        ) {
+            let groups: [u16; 8] = std::array::from_fn(|at| if zeros[at] { 0 } else { groups[at] });
+            for address in [IpAddr::from(octets), IpAddr::from(groups)] {
+                proptest::prop_assert_eq!(&*network(address), client_net(address));
+            }
         }
     }
 }

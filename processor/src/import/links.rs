@@ -124,27 +124,27 @@ struct Missing {
 pub(super) struct Links {
     directory: Arc<dyn LinkDirectory>,
     scope: Scope,
-    /// By host and code with a zero byte in between.
-    slots: HashMap<String, Slot, ahash::RandomState>,
+    /// Where each host's codes are in `codes`.
+    hosts: HashMap<String, usize>,
+    /// The host asked for last, most often the next one too; and where its codes are.
+    last: Option<(String, usize)>,
+    /// By host and code.
+    codes: Vec<HashMap<String, Slot, ahash::RandomState>>,
     /// By slot; `None`: its lines don't count.
     kept: Vec<Option<Known>>,
     missing: Vec<Missing>,
-    scratch: String,
 }
 
 impl Links {
     pub(super) fn new(directory: Arc<dyn LinkDirectory>, scope: Scope) -> Self {
-        let (slots, kept, missing) = (HashMap::default(), Vec::new(), Vec::new());
-        Self { directory, scope, slots, kept, missing, scratch: String::new() }
+        let (hosts, codes, kept, missing) = (HashMap::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { directory, scope, hosts, last: None, codes, kept, missing }
     }
 
     /// Where a code's link will be once it is looked up; notes it to be, unless it has been, or can't be a code.
     pub(super) fn slot(&mut self, host: &str, code: &str) -> Slot {
-        self.scratch.clear();
-        self.scratch.push_str(host);
-        self.scratch.push('\0');
-        self.scratch.push_str(code);
-        if let Some(slot) = self.slots.get(&self.scratch) {
+        let of_host = self.of_host(host);
+        if let Some(slot) = of_host.and_then(|at| self.codes[at].get(code)) {
             return *slot;
         }
         if !self.scope.may_count(code) {
@@ -152,7 +152,8 @@ impl Links {
         }
         let slot = Slot(self.kept.len() as u32);
         self.kept.push(None);
-        self.slots.insert(self.scratch.clone(), slot);
+        let of_host = of_host.unwrap_or_else(|| self.add_host(host));
+        self.codes[of_host].insert(code.to_owned(), slot);
         let mut domains = self.scope.domains_of(host);
         if domains.is_empty() {
             // the link store knows what stands for none
@@ -160,6 +161,23 @@ impl Links {
         }
         self.missing.push(Missing { slot, domains, code: code.to_owned() });
         slot
+    }
+
+    /// Where a host's codes are.
+    fn of_host(&mut self, host: &str) -> Option<usize> {
+        if let Some((_, at)) = self.last.as_ref().filter(|(last, _)| last == host) {
+            return Some(*at);
+        }
+        let at = *self.hosts.get(host)?;
+        self.last = Some((host.to_owned(), at));
+        Some(at)
+    }
+
+    fn add_host(&mut self, host: &str) -> usize {
+        let at = self.codes.len();
+        self.codes.push(HashMap::default());
+        self.hosts.insert(host.to_owned(), at);
+        at
     }
 
     /// Looks up what is wanted.
@@ -189,7 +207,9 @@ impl Links {
     /// Forgets what was looked up when it has become too much. Between blocks only.
     pub(super) fn bound(&mut self) {
         if self.kept.len() > MOST_KEPT {
-            self.slots.clear();
+            self.hosts.clear();
+            self.last = None;
+            self.codes.clear();
             self.kept.clear();
         }
     }

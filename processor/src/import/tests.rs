@@ -1,7 +1,7 @@
 //! Imports into tables in memory: repeated, resumed, beside a settler and another import, broken, refused.
 
-mod begin;
 mod ahead;
+mod begin;
 mod contents;
 mod correct;
 mod events;

@@ -68,9 +68,10 @@ impl Worker {
         let block = job.block();
         let mut tally = Tally { lines: block.line_count(), ..Tally::default() };
         let (mut rejects, mut ignored) = (Vec::new(), Vec::new());
-        let mut requests: Vec<EdgeRequest<'_>> = Vec::new();
+        let lines = block.line_count() as usize;
+        let mut requests: Vec<EdgeRequest<'_>> = Vec::with_capacity(lines);
         let mut parents = HashSet::new();
-        let mut numbers = Vec::new();
+        let mut numbers = Vec::with_capacity(lines);
         let tells = self.rules.reading.tells_ignored();
         let mut reject = |raw: RawLine<'_>, why: Reject, tally: &mut Tally| {
             tally.reject(why.reason);
