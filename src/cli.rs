@@ -417,6 +417,9 @@ pub(crate) enum Stream {
         #[arg(long, value_name = "N")]
         limit: Option<u64>,
     },
+    /// Begin another generation of the topic: when it was made anew, has lost records, or gets other partitions. Journals
+    /// send what the lake lacks; nothing is counted twice
+    Renew,
 }
 
 /// `classify`

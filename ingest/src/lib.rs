@@ -9,6 +9,7 @@
 //!
 //! * [`journal`]: a redirect worker's own durable log (design §4.2)
 //! * [`stream`]: the ordered, partitioned log that processors read (design §4.3)
+//! * [`topic`]: the same past one machine, through a Fluvio cluster
 //! * [`edge`]: edge logs, one file a format
 //! * [`events`]: click events made elsewhere
 //! * [`ports`]: what the link store does for the pipeline, as traits
@@ -22,3 +23,4 @@ pub mod journal;
 pub mod ports;
 pub mod queue;
 pub mod stream;
+pub mod topic;

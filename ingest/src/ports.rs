@@ -12,6 +12,10 @@ use schemas::{JournalId, LinkHistory, UtcMicros};
 
 use crate::events::Naming;
 
+mod coverage;
+
+pub use coverage::{Coverage, Covered, Generation, Missing, Reached};
+
 /// The link store didn't do what it was asked; whoever asked tries again later.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing}: {source}")]
@@ -60,6 +64,8 @@ pub struct RegisteredJournal {
     pub through: UtcMicros,
     /// Frames below this position are in the lake: the journal may be trimmed behind it.
     pub committed: u64,
+    /// Whether it goes through a topic ([`Coverage`]): then its positions are no transaction of the lake.
+    pub forwarded: bool,
 }
 
 /// How far the lake is with one journal, as a commit has just made it.

@@ -2,10 +2,14 @@
 //! themselves are its partitions (`journal::JournalPartition`); past one machine it is a topic.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use schemas::batch::Cover;
 use schemas::{JournalId, UtcMicros};
+
+use crate::ports::Generation;
 
 /// What a record holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,14 +18,19 @@ pub enum Body {
     Click(Bytes),
     /// A mark: every event of `journal` before `time` stands before this record.
     Mark(UtcMicros),
+    /// Clicks of `journal` that belong to this partition, and which of its positions they are all of (`schemas::batch`).
+    Batch(Cover, Bytes),
+    /// What can't be read: why, in a word, and its bytes.
+    Unreadable(&'static str, Bytes),
 }
 
 /// One record of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its position; contiguous within a partition.
+    /// Its position. Contiguous within a journal; in a topic those that the broker has lost are skipped, and what they held
+    /// is known by the coverage of journals to be missing.
     pub offset: u64,
-    /// The journal that it was first written to.
+    /// The journal that it was first written to; all zeros when that can't be read.
     pub journal: JournalId,
     /// What it holds.
     pub body: Body,
@@ -63,14 +72,28 @@ pub enum StreamError {
     },
 }
 
+/// Which partition of which topic one is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicPart {
+    /// The topic's life.
+    pub generation: Arc<Generation>,
+    /// The partition's number.
+    pub number: u32,
+}
+
 /// One partition, read by one task.
 #[async_trait]
 pub trait Partition: Send + Debug {
     /// The name under which the lake keeps the position: an application transaction's id.
     fn name(&self) -> &str;
 
-    /// Waits until there are records from `from` on, and returns them: contiguous, in order, not much more than
-    /// `max_bytes` of them. Cancel-safe.
+    /// The partition of a topic that this is; `None` when it is a journal.
+    fn part(&self) -> Option<&TopicPart> {
+        None
+    }
+
+    /// Waits until there are records from `from` on, and returns them in order, not much more than `max_bytes` of them: all
+    /// that there are up to the last one returned. Cancel-safe.
     ///
     /// # Errors
     /// As [`StreamError`] says; `Io` may be tried again.

@@ -10,6 +10,7 @@
 //!
 //! * [`classify`] – who made a request, by the rules of `rules.toml`
 //! * [`enrich`] – browser, system, device, referrer, campaign, language; event or log line → row
+//! * [`gaps`] – clicks known to be missing
 //! * [`hot`] – partitions of the stream into `clicks`
 //! * [`import`] – edge logs, chunk by chunk
 //! * [`lake`] – the Delta tables and their commits
@@ -19,6 +20,7 @@
 
 pub mod classify;
 pub mod enrich;
+pub mod gaps;
 pub mod hot;
 pub mod import;
 pub mod lake;

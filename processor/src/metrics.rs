@@ -67,6 +67,8 @@ pub struct Metrics {
     late: Counter,
     corrected: Counter,
     rejected: Counter,
+    stream_gaps: Counter,
+    stream_asked: Counter,
     commit_seconds: Histogram,
     stream_lag_records: Family<PartitionLabels, Gauge>,
     stream_lag_seconds: Gauge<f64, AtomicU64>,
@@ -83,6 +85,8 @@ impl Default for Metrics {
             late: Counter::default(),
             corrected: Counter::default(),
             rejected: Counter::default(),
+            stream_gaps: Counter::default(),
+            stream_asked: Counter::default(),
             commit_seconds: Histogram::new(COMMIT_SECONDS),
             stream_lag_records: Family::default(),
             stream_lag_seconds: Gauge::default(),
@@ -109,6 +113,13 @@ impl Metrics {
             self.corrected.clone(),
         );
         registry.register(name("rejected_records"), "Stream records that are no events", self.rejected.clone());
+        registry.register(name("stream_gaps"), "Stretches of journals that are lost", self.stream_gaps.clone());
+        let asked = self.stream_asked.clone();
+        registry.register(
+            name("stream_asked_again"),
+            "Stretches asked of journals again, as the topic lacks them",
+            asked,
+        );
         registry.register(name("commit_seconds"), "Time of a group commit", self.commit_seconds.clone());
         registry.register(name("stream_lag_records"), "Records not in the lake", self.stream_lag_records.clone());
         registry.register(
@@ -164,7 +175,13 @@ impl Metrics {
         self.note_duplicates("hot", landed.duplicates);
         self.late.inc_by(landed.late);
         self.rejected.inc_by(landed.rejected);
+        self.stream_gaps.inc_by(landed.gaps);
         self.commit_seconds.observe(seconds);
+    }
+
+    /// Counts a stretch of a journal that is asked for again.
+    pub(crate) fn note_asked(&self) {
+        self.stream_asked.inc();
     }
 
     pub(crate) fn note_lag(&self, partitions: &[PartitionStatus], seconds: f64) {
@@ -189,6 +206,7 @@ pub(crate) struct Landed {
     pub(crate) duplicates: u64,
     pub(crate) late: u64,
     pub(crate) rejected: u64,
+    pub(crate) gaps: u64,
 }
 
 /// What the lake says of its tables.
@@ -220,7 +238,7 @@ mod tests {
         let landed =
             Landed { rows: HashMap::from([((Source::Origin, Class::Human), 3)]), duplicates: 2, ..Landed::default() };
         metrics.note_landed(&landed, 0.02);
-        let status = PartitionStatus { name: "p".into(), next: 3, end: 8, failing: None };
+        let status = PartitionStatus { name: "p".into(), is_of_topic: false, next: 3, end: 8, failing: None };
         metrics.note_lag(&[status], 1.5);
         metrics.note_lines("nginx-json", "added", 7);
         metrics.note_lines("nginx-json", "waiting", 0);

@@ -11,11 +11,13 @@
 //! * [`link`]: links, their revisions, tenants' principals
 //! * [`code`]: which code a path names
 //! * [`event`], [`wire`]: a click as the redirect saw it, and its bytes
+//! * [`batch`]: clicks of a journal as one record of the topic, and its bytes
 //! * [`click`], [`click_rows`]: a row of table `clicks`, into columns and back
 //! * [`tables`]: the other tables of the lake
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod batch;
 pub mod class;
 pub mod click;
 pub mod click_rows;

@@ -9,7 +9,7 @@ use redirect::links::{Domains, LinkStore};
 use schemas::{Principal, Scope};
 
 use crate::config::Config;
-use crate::run::{OwnJournals, Sources, Tokens, ids_in, make_folder};
+use crate::run::{OwnJournals, Sources, Tokens, TopicSource, ids_in, make_folder};
 
 /// The link store, made when there is none.
 ///
@@ -79,6 +79,7 @@ pub(crate) fn sources(config: &Config, store: &LinkStore, lake: &Lake) -> Source
         has_edge: config.edge.provider != "none",
         settle: config.edge.settle.0,
         standing: None,
+        topic: TopicSource::of(config, None),
     }
 }
 

@@ -1,16 +1,17 @@
-//! `highwater stream tail`: click events as they pass, readable.
+//! `highwater stream`: click events as they pass, readable; another generation of the topic.
 
 use std::process::ExitCode;
 
 use ingest::journal::JournalPartition;
+use ingest::ports::Coverage as _;
 use ingest::stream::{Body, Partition, Record};
-use schemas::{ClickEvent, wire};
+use schemas::{ClickEvent, UtcMicros, wire};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::print;
+use super::{open, print};
 use crate::cli::Stream;
-use crate::config::Config;
+use crate::config::{Backend, Config};
 use crate::run::ids_in;
 
 /// Events read ahead of the terminal.
@@ -18,9 +19,32 @@ const AHEAD: usize = 1_024;
 /// Bytes read at a time from one journal.
 const BLOCK: usize = 256 << 10;
 
-/// Prints events until stopped, or until enough were printed.
+/// Runs one of them.
 pub(crate) async fn run(command: Stream, config: &Config) -> anyhow::Result<ExitCode> {
-    let Stream::Tail { json, from_start, limit } = command;
+    match command {
+        Stream::Tail { json, from_start, limit } => tail(json, from_start, limit, config).await,
+        Stream::Renew => renew(config).await,
+    }
+}
+
+/// Begins another generation of the topic.
+async fn renew(config: &Config) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(config.stream.backend == Backend::Fluvio, "stream.backend is \"embedded\": there is no topic");
+    let store = open::link_store(config).await?;
+    let fluvio = &config.stream.fluvio;
+    let before = store.generation(&fluvio.topic).await?;
+    let now = UtcMicros::now();
+    let after = store.begin_generation(&fluvio.topic, fluvio.partitions, before.as_ref(), now).await?;
+    let over = before.map_or("none".to_owned(), |before| before.id);
+    print::line(&format!(
+        "topic {}: generation {} with {} partitions has begun ({over} is over); whoever runs goes over to it within seconds",
+        after.topic, after.id, after.partitions
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints events until stopped, or until enough were printed.
+async fn tail(json: bool, from_start: bool, limit: Option<u64>, config: &Config) -> anyhow::Result<ExitCode> {
     let directory = config.journal_dir();
     let ids = ids_in(&directory)?;
     anyhow::ensure!(!ids.is_empty(), "there are no journals in {}; `highwater up` makes them", directory.display());

@@ -107,7 +107,7 @@ async fn journals(store: &LinkStore, lake: &Lake, directory: &Path) -> anyhow::R
     let clicks = lake.table(Table::Clicks).await?;
     let mut progress = Vec::with_capacity(registered.len());
     for known in registered {
-        let held = Held::of(&clicks, known.id);
+        let held = Held::of(&clicks, &known);
         // of a journal that is over nothing needs to be there
         let found = match known.state {
             JournalState::Open => Found::look(directory, known.id, held.below).await,

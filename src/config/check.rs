@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Backend, Config, edge_logs};
+use super::{Backend, Config, edge_logs, fluvio};
 
 /// The providers whose logs and headers are known.
 const PROVIDERS: &[&str] = &[
@@ -29,6 +29,9 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
     names(config, &mut wrong);
     listeners(config, &mut wrong);
     wrong.extend(edge_logs::problems(&config.edge_logs));
+    if config.stream.backend == Backend::Fluvio {
+        wrong.extend(fluvio::problems(&config.stream.fluvio));
+    }
     log_rules(config, &mut wrong);
     not_built(config, &mut wrong);
     if config.journal.reserve >= config.journal.max_bytes {
@@ -150,11 +153,6 @@ fn listeners(config: &Config, wrong: &mut Vec<String>) {
 
 /// Settings whose part isn't in this version: refused, so that nobody waits for what won't come.
 fn not_built(config: &Config, wrong: &mut Vec<String>) {
-    for (key, is_set) in [("stream.backend = \"fluvio\"", config.stream.backend == Backend::Fluvio)] {
-        if is_set {
-            wrong.push(format!("{key} is not part of this version yet; leave it out"));
-        }
-    }
     if let Some((scheme, _)) = config.lake.split_once("://").filter(|(scheme, _)| *scheme != "file") {
         wrong.push(format!("lake: storage {scheme}:// is not part of this version yet; name a folder"));
     }
@@ -206,7 +204,12 @@ mod tests {
         assert!(broken(|c| c.edge_logs.max_unpacked = Size(0)).contains("edge_logs.max_unpacked"));
         assert!(broken(|c| c.edge_logs.max_ratio = 0).contains("edge_logs.max_ratio"));
         assert_eq!(broken(|c| c.edge_logs.watch = vec!["./logs".into(), "s3://bucket/logs/".into()]), "");
-        assert!(broken(|c| c.stream.backend = Backend::Fluvio).contains("fluvio"));
+        assert_eq!(broken(|c| c.stream.backend = Backend::Fluvio), "");
+        let no_topic = |c: &mut Config| {
+            c.stream.backend = Backend::Fluvio;
+            c.stream.fluvio.topic.clear();
+        };
+        assert!(broken(no_topic).contains("stream.fluvio.topic"));
         assert!(broken(|c| c.lake = "s3://bucket/lake".into()).contains("s3://"));
         assert_eq!(broken(|c| c.links.url = "postgres://x/links".into()), "");
     }

@@ -3,6 +3,7 @@
 
 mod check;
 mod edge_logs;
+mod fluvio;
 mod load;
 mod units;
 
@@ -281,6 +282,54 @@ pub(crate) struct Fluvio {
     pub(crate) topic: String,
     /// Its partitions.
     pub(crate) partitions: u32,
+    /// Copies of each partition.
+    pub(crate) replication: u32,
+    /// How long it keeps records.
+    pub(crate) retention: Span,
+    /// The most that a partition takes on a broker's disk.
+    pub(crate) partition_bytes: Size,
+    /// How batches are compressed.
+    pub(crate) compression: Compression,
+    /// Whether connections are encrypted.
+    pub(crate) tls: Tls,
+    /// The cluster's domain: its brokers are names below it.
+    pub(crate) tls_domain: String,
+    /// Our private key, a PEM file.
+    pub(crate) tls_key: PathBuf,
+    /// Our certificate, a PEM file.
+    pub(crate) tls_cert: PathBuf,
+    /// Who signs the brokers' certificates, a PEM file.
+    pub(crate) tls_ca: PathBuf,
+    /// Whether brokers are reached by their local addresses.
+    pub(crate) local_addresses: bool,
+}
+
+/// How batches are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Compression {
+    /// The least work.
+    #[default]
+    Lz4,
+    /// The least bytes.
+    Zstd,
+    /// Snappy.
+    Snappy,
+    /// gzip.
+    Gzip,
+}
+
+/// Whether and how connections to the cluster are encrypted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Tls {
+    /// Not at all.
+    #[default]
+    Off,
+    /// Encrypted, whoever the brokers are.
+    Anonymous,
+    /// Both sides show certificates.
+    Verified,
 }
 
 fn loopback(port: u16) -> SocketAddr {
@@ -389,7 +438,21 @@ impl Default for Process {
 
 impl Default for Fluvio {
     fn default() -> Self {
-        Self { endpoint: "127.0.0.1:9003".into(), topic: "clicks".into(), partitions: 4 }
+        Self {
+            endpoint: "127.0.0.1:9003".into(),
+            topic: "clicks".into(),
+            partitions: 4,
+            replication: 1,
+            retention: seconds(7 * 24 * 3600),
+            partition_bytes: Size(100 << 30),
+            compression: Compression::Lz4,
+            tls: Tls::Off,
+            tls_domain: String::new(),
+            tls_key: PathBuf::new(),
+            tls_cert: PathBuf::new(),
+            tls_ca: PathBuf::new(),
+            local_addresses: false,
+        }
     }
 }
 

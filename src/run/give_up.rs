@@ -6,13 +6,13 @@ use std::time::SystemTime;
 
 use anyhow::Context;
 use ingest::ports::{JournalState, RegisteredJournal, Registry as _};
+use processor::gaps::{self, Gap};
 use processor::hot;
 use processor::lake::Lake;
 use redirect::links::LinkStore;
 use schemas::tables::Table;
 use schemas::{JournalId, UtcMicros};
 
-use super::gaps::{self, Gap, Once};
 use super::trouble::{Found, Held, Trouble, span, trouble};
 
 /// What became of a journal that was to be given up.
@@ -39,7 +39,7 @@ pub(crate) async fn give_up(
     let known = store.journals().await?.into_iter().find(|known| known.id == journal);
     let known = known.with_context(|| format!("there is no journal {journal}; `highwater journal list` names them"))?;
     let clicks = lake.table(Table::Clicks).await?;
-    let held = Held::of(&clicks, journal);
+    let held = Held::of(&clicks, &known);
     let found = Found::look(journals, journal, held.below).await;
     let trouble = trouble(&known, held, &found);
     if trouble.is_none() && known.state == JournalState::Closed {
@@ -54,7 +54,7 @@ pub(crate) async fn give_up(
     };
     let left = match (&trouble, &found) {
         // what it still has is read, behind what is gone
-        (Some(_), Found::Here(found)) => found.begin,
+        (Some(_), Found::Here(found)) if !known.forwarded => found.begin,
         _ => 0,
     };
     hot::retire(lake, store, journal, left).await?;
@@ -71,10 +71,11 @@ async fn write_down(
     // frames are counted by position, marks among them: how many clicks are gone nobody knows
     let gap = Gap { journal: known.id, start, end, lost: None, reason: trouble.reason().to_owned() };
     let mut table = lake.table(Table::Gaps).await?;
-    let written = format!("retired/{}", known.id);
+    let written = gaps::given_up(known.id);
     if table.txn(&written).is_none() {
-        let once = Once { gap: gap.clone(), txns: vec![(written, UtcMicros::now().0)] };
-        gaps::add(&mut table, &[once]).await.context("the loss can't be written down")?;
+        gaps::add(&mut table, std::slice::from_ref(&gap), vec![(written, UtcMicros::now().0)])
+            .await
+            .context("the loss can't be written down")?;
     }
     Ok(gap)
 }

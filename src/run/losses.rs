@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use ingest::journal::{Losses, Refusal, forget_losses, losses_of};
 use ingest::ports::{JournalState, Registry as _};
-use processor::lake::{Lake, TableHandle};
+use processor::gaps::{self, Gap};
+use processor::lake::{CommitError, Lake, TableHandle};
 use redirect::links::LinkStore;
 use schemas::tables::Table;
 use schemas::{JournalId, UtcMicros};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::gaps::{self, Gap, Once};
 use super::journals::ids_in;
 use super::own::OwnJournals;
 use super::standing::Standing;
@@ -99,8 +99,8 @@ impl Recorder {
         table.refresh().await?;
         let rows = rows(&table, &losses);
         if !rows.is_empty() {
-            gaps::add(&mut table, &rows).await?;
-            let lost: u64 = rows.iter().filter_map(|one| one.gap.lost).sum();
+            let lost: u64 = rows.iter().filter_map(|(gap, _)| gap.lost).sum();
+            write(&mut table, rows).await?;
             tracing::error!(lost, "billed clicks were lost: the disk and its reserve were full");
         }
         self.table = Some(table);
@@ -143,14 +143,19 @@ impl Recorder {
     }
 }
 
-/// What is in no row yet.
-fn rows(table: &TableHandle, losses: &[(JournalId, Losses)]) -> Vec<Once> {
+async fn write(table: &mut TableHandle, rows: Vec<(Gap, Vec<(String, i64)>)>) -> Result<(), CommitError> {
+    let (gaps, txns): (Vec<Gap>, Vec<_>) = rows.into_iter().unzip();
+    gaps::add(table, &gaps, txns.into_iter().flatten().collect()).await
+}
+
+/// What is in no row yet, with the transactions that say that it is.
+fn rows(table: &TableHandle, losses: &[(JournalId, Losses)]) -> Vec<(Gap, Vec<(String, i64)>)> {
     let row = |(id, losses): &(JournalId, Losses)| {
         let before = table.txn(&counted(*id)).unwrap_or_default().max(0) as u64;
         let until = table.txn(&counted_until(*id)).map(UtcMicros);
         let gap = unwritten(*id, losses, before, until)?;
         let txns = vec![(counted(*id), losses.count as i64), (counted_until(*id), gap.end.0)];
-        Some(Once { gap, txns })
+        Some((gap, txns))
     };
     losses.iter().filter_map(row).collect()
 }
@@ -196,14 +201,14 @@ mod tests {
         let mut other = table.clone();
         let told = [(id, losses(3, 0, 10, 20))];
         let first = rows(&table, &told);
-        gaps::add(&mut table, &first).await.unwrap();
+        write(&mut table, first).await.unwrap();
         assert!(rows(&table, &told).is_empty());
         // one that has not seen it, such as a recorder that was killed after its commit, gets nowhere
         let again = rows(&other, &told);
-        gaps::add(&mut other, &again).await.unwrap_err();
+        write(&mut other, again).await.unwrap_err();
         assert!(rows(&other, &told).is_empty());
         let more = rows(&other, &[(id, losses(5, 0, 10, 30))]);
-        gaps::add(&mut other, &more).await.unwrap();
+        write(&mut other, more).await.unwrap();
         assert_eq!(other.files().iter().map(|file| file.rows).sum::<u64>(), 2);
     }
 }

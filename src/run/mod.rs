@@ -9,7 +9,6 @@
 
 mod access;
 mod events;
-mod gaps;
 mod give_up;
 pub(crate) mod imports;
 mod journals;
@@ -30,6 +29,7 @@ mod standing;
 mod status;
 mod tasks;
 mod tend;
+mod topic;
 mod trouble;
 mod uploads;
 mod watch;
@@ -42,7 +42,7 @@ pub(crate) use own::OwnJournals;
 pub(crate) use process::{enricher, settle_config, waits};
 pub(crate) use redirect::id_mode;
 pub(crate) use standing::lost_journals;
-pub(crate) use status::Sources;
+pub(crate) use status::{Sources, TopicSource};
 pub(crate) use trouble::{Found, Held, trouble};
 pub(crate) use uploads::{Again, unended};
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use ingest::ports::{JournalState, RegisteredJournal, Registry as _};
+use ingest::topic::Forwarded;
 use processor::metrics::Metrics;
 use prometheus_client::registry::Registry;
 use query::{QueryConfig, QueryService};
@@ -23,13 +24,14 @@ use super::events::Events;
 use super::metrics::JournalMetrics;
 use super::ops::{Ops, Writable};
 use super::own::OwnJournals;
-use super::process::Process;
+use super::process::{Beside, Process};
 use super::redirect::Redirect;
 use super::serve::serve;
 use super::standing::Standing;
-use super::status::Sources;
+use super::status::{Sources, TopicSource};
 use super::tasks::Tasks;
 use super::tend::Committed;
+use super::topic::Through;
 use super::uploads::Uploads;
 use super::{Roles, signals};
 use crate::commands::link_store;
@@ -77,7 +79,8 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
     let (mut front, mut back) = (Tasks::new(), Tasks::new());
     let mut metrics = Registry::default();
 
-    let mut own = OwnJournals::default();
+    let through = if roles.redirect || roles.process { Through::start(&config, &store, &mut back) } else { None };
+    let (mut own, mut forwarded) = (OwnJournals::default(), None);
     let mut address = config.redirect.listen;
     let lake = Process::lake(&config)?;
     if roles.redirect {
@@ -86,14 +89,15 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
         let redirect = Redirect::open(&config, &store, listener).await?;
         address = redirect.address();
         let committed = Committed::default();
-        own = redirect.start(store.clone(), committed.clone(), &mut front, &mut back);
+        let started = redirect.start(store.clone(), committed.clone(), through.as_ref(), &mut front, &mut back);
+        (own, forwarded) = (started.own, started.forwarded);
         metrics.register_collector(Box::new(JournalMetrics { journals: own.clone(), committed }));
     }
-    let of_redirect = roles.redirect.then_some(&own);
     let (mut counted, mut standing) = (None, None);
     if roles.process {
-        let alone = is_alone(&config, roles);
-        let started = Process::start(&config, &store, &lake, of_redirect, alone, &mut metrics, &mut back).await?;
+        let beside =
+            Beside { own: roles.redirect.then_some(&own), through: through.as_ref(), alone: is_alone(&config, roles) };
+        let started = Process::start(&config, &store, &lake, beside, &mut metrics, &mut back).await?;
         (counted, standing) = (Some(started.0), Some(started.1));
     }
     if let Some(socket) = sockets.manage {
@@ -102,14 +106,14 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
     }
     let mut login = None;
     if let Some(socket) = sockets.query {
-        let service = query_service(&config, roles, &store, &lake, own.clone(), standing.clone())?;
+        let service = query_service(&config, roles, &store, &lake, own.clone(), standing.clone(), through.as_ref())?;
         service.metrics().register(&mut metrics);
         let shown = socket.local_addr()?;
         login = token.as_ref().map(|token| format!("http://{shown}/login?key={}", service.issue_login_key(token)));
         front.spawn("query service", serve(socket, query::router(service), front.stop_token()));
     }
     let writes = (roles.manage || roles.process).then(|| Writable::new(&store, &config.data_dir));
-    let ops = Ops::new(metrics, writes, standing);
+    let ops = Ops::new(metrics, writes, standing).with_topic(through.as_ref().map(Through::health));
     let health = CancellationToken::new();
     let serving = tokio::spawn(serve(sockets.ops, ops.clone().router(), health.clone()));
     if demo {
@@ -126,26 +130,31 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
     ops.set_ready(false);
     let stopped = front.drain(DRAIN).await;
     if failed.is_none() && roles.redirect {
-        come_to_rest(&store, &own, roles.process).await;
+        come_to_rest(&store, &own, roles.process, forwarded).await;
     }
     let ended = back.drain(DRAIN).await;
     health.cancel();
     let _served = tokio::time::timeout(Duration::from_secs(1), serving).await;
-    match failed {
-        Some(error) => Err(error),
-        None => {
-            stopped.and(ended)?;
-            tracing::info!("stopped");
-            Ok(())
-        }
-    }
+    failed.map_or(stopped.and(ended), Err)?;
+    tracing::info!("stopped");
+    Ok(())
 }
 
 /// Ends the journals, and lets the lake catch up with them if this process brings clicks into it.
-async fn come_to_rest(store: &LinkStore, own: &OwnJournals, process: bool) {
+async fn come_to_rest(
+    store: &LinkStore,
+    own: &OwnJournals,
+    process: bool,
+    forwarded: Option<watch::Receiver<Forwarded>>,
+) {
     seal(own).await;
     if process {
         land(store, own).await;
+    } else if let Some(mut forwarded) = forwarded {
+        let all = forwarded.wait_for(|forwarded| forwarded.all);
+        if tokio::time::timeout(DRAIN, all).await.is_err() {
+            tracing::warn!("the topic has not taken all clicks in time; the next start sends the rest");
+        }
     }
 }
 
@@ -210,6 +219,7 @@ fn query_service(
     lake: &processor::lake::Lake,
     own: OwnJournals,
     standing: Option<watch::Receiver<Standing>>,
+    through: Option<&Through>,
 ) -> anyhow::Result<QueryService> {
     let mut settings = QueryConfig::new(config.lake_root(), config.data_dir.join("tmp"));
     if roles.process {
@@ -223,6 +233,7 @@ fn query_service(
         has_edge: config.edge.provider != "none",
         settle: config.edge.settle.0,
         standing,
+        topic: TopicSource::of(config, through.map(Through::health)),
     };
     Ok(QueryService::new(settings, Arc::new(Tokens(store.clone())), Arc::new(sources))?)
 }

@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use ingest::topic::TopicHealth;
 use prometheus_client::registry::Registry;
 use redirect::links::LinkStore;
 use tokio::sync::{Mutex, watch};
@@ -87,6 +88,8 @@ pub(crate) struct Ops {
     writes: Option<Writable>,
     /// What is known of the lake, in a process that brings clicks into it.
     standing: Option<watch::Receiver<Standing>>,
+    /// What is wrong with the topic that clicks go through: told, but nothing that a restart or another node would mend.
+    topic: Option<TopicHealth>,
 }
 
 impl Ops {
@@ -96,7 +99,14 @@ impl Ops {
         writes: Option<Writable>,
         standing: Option<watch::Receiver<Standing>>,
     ) -> Self {
-        Self { ready: Arc::new(AtomicBool::new(false)), metrics: Arc::new(metrics), writes, standing }
+        Self { ready: Arc::new(AtomicBool::new(false)), metrics: Arc::new(metrics), writes, standing, topic: None }
+    }
+
+    /// Tells what is wrong with the topic too.
+    #[must_use]
+    pub(crate) fn with_topic(mut self, topic: Option<TopicHealth>) -> Self {
+        self.topic = topic;
+        self
     }
 
     /// Tells whether new work is welcome: from the end of the start to the beginning of the drain.
@@ -128,7 +138,10 @@ impl Ops {
 
 async fn readyz(State(ops): State<Ops>) -> Response {
     match ops.problem().await {
-        None => "ready\n".into_response(),
+        None => match ops.topic.as_ref().and_then(TopicHealth::problem) {
+            None => "ready\n".into_response(),
+            Some(why) => format!("ready, but {why}\n").into_response(),
+        },
         Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
     }
 }

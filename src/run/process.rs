@@ -23,6 +23,7 @@ use super::losses::Recorder;
 use super::own::OwnJournals;
 use super::standing::{self, Standing};
 use super::tasks::Tasks;
+use super::topic::Through;
 use super::uploads::{self, Parts};
 use super::{id_mode, progress, retire};
 use crate::config::Config;
@@ -36,6 +37,17 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Process;
 
+/// What the process role has beside it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beside<'a> {
+    /// The journals of this process, when it redirects too.
+    pub(crate) own: Option<&'a OwnJournals>,
+    /// The topic, when journals go through one.
+    pub(crate) through: Option<&'a Through>,
+    /// No other process can be taking uploads now.
+    pub(crate) alone: bool,
+}
+
 impl Process {
     /// The lake of the configuration. Whoever only reads makes no table.
     ///
@@ -46,8 +58,7 @@ impl Process {
         Lake::open(&root, LakeOptions::default()).with_context(|| format!("lake = {root:?}"))
     }
 
-    /// Starts hot path, settler, what takes edge logs in, and the publishing of `final_through`. `alone`: no other
-    /// process can be taking uploads now. Returns what all of them count into, and what is known of the lake as it changes.
+    /// Starts hot path, settler, what takes edge logs in, and the publishing of `final_through`. Returns what all of them count into, and what is known of the lake as it changes.
     ///
     /// # Errors
     /// When the rules or the tables can't be read.
@@ -55,11 +66,11 @@ impl Process {
         config: &Config,
         store: &LinkStore,
         lake: &Lake,
-        own: Option<&OwnJournals>,
-        alone: bool,
+        beside: Beside<'_>,
         metrics: &mut Registry,
         back: &mut Tasks,
     ) -> anyhow::Result<(Metrics, watch::Receiver<Standing>)> {
+        let Beside { own, through, alone } = beside;
         let lake_watcher = standing::Watcher::new(lake.clone(), store.clone(), config.journal_dir()).await;
         let standing = lake_watcher.standing();
         let stop = back.stop_token();
@@ -78,9 +89,10 @@ impl Process {
             Arc::<Enricher>::clone(&enricher),
             hot_config(config),
         )
-        .with_metrics(counted.clone());
+        .with_metrics(counted.clone())
+        .with_coverage(Arc::clone(&registry) as _);
         let (hand_over, partitions) = mpsc::channel(HANDED_OVER);
-        let reading = Reading { config, store, lake, own, standing: standing.clone() };
+        let reading = Reading { config, store, lake, own, through, standing: standing.clone() };
         reading.start(hot.status(), hand_over, back);
         let stop = back.stop_token();
         back.spawn("hot path", async move { Ok(hot.run(partitions, stop).await?) });
@@ -115,6 +127,8 @@ struct Reading<'a> {
     lake: &'a Lake,
     /// Those of this process, when it redirects too.
     own: Option<&'a OwnJournals>,
+    /// The topic, when journals go through one.
+    through: Option<&'a Through>,
     standing: watch::Receiver<Standing>,
 }
 
@@ -122,7 +136,7 @@ impl Reading<'_> {
     /// Hands journals to the hot path, whose `status` comes along, gives up those that are silent, and writes down what
     /// they have lost.
     fn start(self, status: watch::Receiver<HotStatus>, hand_over: mpsc::Sender<Box<dyn Partition>>, back: &mut Tasks) {
-        let Self { config, store, lake, own, standing } = self;
+        let Self { config, store, lake, own, through, standing } = self;
         let directory = config.journal_dir();
         let watcher = retire::Watcher {
             store: store.clone(),
@@ -145,16 +159,17 @@ impl Reading<'_> {
             recorder.run(stop).await;
             Ok(())
         });
-        let (stop, mut right_lake, own) = (back.stop_token(), standing, own.cloned());
+        let (stop, mut right_lake, own, through) = (back.stop_token(), standing, own.cloned(), through.cloned());
         back.spawn("partitions", async move {
             // nothing goes into a lake that isn't known to be the right one
             let is_whole = right_lake.wait_for(|standing| *standing == Standing::Whole);
             if stop.run_until_cancelled(is_whole).await.is_none() {
                 return Ok(());
             }
-            match own {
-                Some(own) => own_partitions(own, hand_over, stop).await,
-                None => partitions_of(directory, hand_over, stop).await,
+            match (through, own) {
+                (Some(through), _) => through.hand_over(hand_over, stop).await,
+                (None, Some(own)) => own_partitions(own, hand_over, stop).await,
+                (None, None) => partitions_of(directory, hand_over, stop).await,
             }
         });
     }

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use anyhow::Context;
 use http::HeaderName;
+use ingest::topic::{Forwarded, Forwarder};
 use redirect::links::{Domains, LinkStore};
 use redirect::listener::{Edge as EdgeRules, Listener, ListenerConfig, ListenerMetrics, Ttls};
+use tokio::sync::watch;
 
 use super::journals::NodeJournals;
 use super::own::OwnJournals;
 use super::tasks::Tasks;
 use super::tend::{Committed, Tending};
+use super::topic::Through;
 use crate::config::{Config, Edge, IdMode};
 
 /// What the redirect role was started with.
@@ -57,9 +60,10 @@ impl Redirect {
         self,
         store: LinkStore,
         committed: Committed,
+        through: Option<&Through>,
         front: &mut Tasks,
         back: &mut Tasks,
-    ) -> OwnJournals {
+    ) -> Redirecting {
         let stop = front.stop_token();
         let listener = self.listener;
         front.spawn("redirect listener", async move { Ok(listener.run(stop).await?) });
@@ -76,8 +80,26 @@ impl Redirect {
             tending.run(stop).await;
             Ok(())
         });
-        own
+        let forwarded = through.map(|through| {
+            let forwarder = Forwarder::new(through.topic.clone(), own.watch(), through.present.clone());
+            let (forwarded, stop) = (forwarder.forwarded(), back.stop_token());
+            back.spawn("forwarder", async move {
+                forwarder.run(stop).await;
+                Ok(())
+            });
+            forwarded
+        });
+        Redirecting { own, forwarded }
     }
+}
+
+/// The redirect role at work.
+#[derive(Debug)]
+pub(crate) struct Redirecting {
+    /// Its journals.
+    pub(crate) own: OwnJournals,
+    /// What has been sent of them into the topic, when they go through one.
+    pub(crate) forwarded: Option<watch::Receiver<Forwarded>>,
 }
 
 fn listener_config(config: &Config) -> anyhow::Result<ListenerConfig> {

@@ -20,6 +20,8 @@ use super::standing::Standing;
 /// How often journals are looked at, at least and at most; between that, so that a silence is four looks long.
 const OFTEN: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(30);
+/// A topic whose oldest unread click is younger than so many seconds is being read up to its end, about.
+const NEAR_SECONDS: f64 = 60.0;
 /// A look that comes so many times later than it should: whoever looks was suspended in between.
 const LATE: u32 = 2;
 
@@ -54,6 +56,11 @@ impl Silence {
         self.last_look = Some(now);
         let is_deaf = status.is_none_or(|status| status.failing.is_some());
         let listened = if passed > self.every * LATE || is_deaf { Duration::ZERO } else { passed };
+        // through a topic: a journal speaks as long as its partitions are read, and are near their ends
+        let is_topic_deaf = status.is_none_or(|status| {
+            let mut parts = status.partitions.iter().filter(|part| part.is_of_topic).peekable();
+            parts.peek().is_none() || parts.any(|part| part.failing.is_some()) || status.lag_seconds > NEAR_SECONDS
+        });
         let has_more = |id: JournalId| {
             let name = id.to_string();
             let partitions = status.map_or(&[][..], |status| &status.partitions);
@@ -66,6 +73,7 @@ impl Silence {
             }
             let before = self.journals.get(&known.id).filter(|(through, _)| *through == known.through);
             let so_far = match before {
+                Some((_, so_far)) if known.forwarded && is_topic_deaf => *so_far,
                 Some((_, so_far)) if !has_more(known.id) => *so_far + listened,
                 _ => Duration::ZERO,
             };
@@ -154,11 +162,25 @@ mod tests {
 
     fn journal(id: JournalId, state: JournalState, through: i64) -> RegisteredJournal {
         let through = UtcMicros(through * 1_000_000);
-        RegisteredJournal { id, node: "n".into(), registered_at: UtcMicros(0), state, through, committed: 0 }
+        RegisteredJournal {
+            id,
+            node: "n".into(),
+            registered_at: UtcMicros(0),
+            state,
+            through,
+            committed: 0,
+            forwarded: false,
+        }
     }
 
     fn partition(id: JournalId, next: u64, end: u64, failing: Option<&str>) -> PartitionStatus {
-        PartitionStatus { name: id.to_string().into(), next, end, failing: failing.map(str::to_owned) }
+        PartitionStatus {
+            name: id.to_string().into(),
+            is_of_topic: false,
+            next,
+            end,
+            failing: failing.map(str::to_owned),
+        }
     }
 
     /// The seconds at which looks at one open journal, that says nothing, give it up.

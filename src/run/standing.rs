@@ -73,7 +73,7 @@ fn behind(lost: &[(RegisteredJournal, u64)]) -> Option<String> {
 
 fn lost_in(clicks: &TableHandle, registered: Vec<RegisteredJournal>, journals: &Path) -> Vec<(RegisteredJournal, u64)> {
     let first = |known: &RegisteredJournal| first_of(journals, known.id).ok().flatten();
-    lost(registered, |known| Held::of(clicks, known.id), first)
+    lost(registered, |known| Held::of(clicks, known), first)
 }
 
 /// The journals of which the lake has lost what is nowhere else any more.
@@ -183,7 +183,7 @@ mod tests {
 
     fn known(state: JournalState, committed: u64) -> RegisteredJournal {
         let (id, at) = (JournalId::new(), UtcMicros(1));
-        RegisteredJournal { id, node: "n".into(), registered_at: at, state, through: at, committed }
+        RegisteredJournal { id, node: "n".into(), registered_at: at, state, through: at, committed, forwarded: false }
     }
 
     #[test]

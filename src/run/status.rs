@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ingest::ports::{JournalState, RegisteredJournal, Registry};
+use ingest::ports::{Coverage as _, JournalState, Reached, RegisteredJournal, Registry};
+use ingest::topic::TopicHealth;
 use processor::import::{State, Summary, unfinished};
 use processor::lake::Lake;
 use processor::settle::{Mismatched, waiting};
@@ -23,6 +24,7 @@ use tokio::sync::watch;
 use super::own::OwnJournals;
 use super::progress;
 use super::standing::{self, Standing};
+use crate::config::{Backend, Config};
 
 /// A journal is called silent when its last mark in the lake is so old: idle journals mark every ten seconds.
 const SILENT_AFTER: Duration = Duration::from_secs(60);
@@ -44,6 +46,39 @@ pub(crate) struct Sources {
     pub(crate) settle: Duration,
     /// What is known of the lake, in a process that keeps an eye on it.
     pub(crate) standing: Option<watch::Receiver<Standing>>,
+    /// The topic, when journals go through one.
+    pub(crate) topic: Option<TopicSource>,
+}
+
+/// What status says of a topic.
+#[derive(Clone, Debug)]
+pub(crate) struct TopicSource {
+    /// Its name.
+    topic: String,
+    retention: Duration,
+    /// What is wrong with it, in a process that uses it.
+    health: Option<TopicHealth>,
+}
+
+impl TopicSource {
+    /// Of the topic that is configured; `None` when journals are the stream.
+    pub(crate) fn of(config: &Config, health: Option<TopicHealth>) -> Option<Self> {
+        let fluvio = &config.stream.fluvio;
+        let source = || Self { topic: fluvio.topic.clone(), retention: fluvio.retention.0, health };
+        (config.stream.backend == Backend::Fluvio).then(source)
+    }
+
+    /// How far the lake is with its partitions, as published.
+    async fn partitions(&self, store: &LinkStore) -> Result<Vec<PartitionStatus>, StatusError> {
+        let Some(generation) = store.generation(&self.topic).await.map_err(failed)? else { return Ok(Vec::new()) };
+        let reached = store.reached(&generation).await.map_err(failed)?;
+        let one = |at: Reached| PartitionStatus { id: u64::from(at.partition), next: at.next, end: at.end };
+        Ok(reached.into_iter().map(one).collect())
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.health.as_ref()?.problem().map(|why| format!("stream: {why}"))
+    }
 }
 
 fn failed(error: impl std::fmt::Display) -> StatusError {
@@ -66,7 +101,7 @@ impl StatusSource for Sources {
         let registered = self.store.journals().await.map_err(failed)?;
         let journals = self.journals(&registered, now);
         let open = || journals.iter().zip(&registered).filter(|(_, known)| known.state == JournalState::Open);
-        let oldest = open().filter(|(journal, _)| journal.unsent > 0).map(|(_, known)| known.through).min();
+        let stream = self.stream(&journals, &registered, now).await?;
         let held_back_by =
             open().filter(|(journal, _)| journal.state == "silent").min_by_key(|(_, known)| known.through);
         let sources = self.store.edge_sources().await.map_err(failed)?;
@@ -79,15 +114,10 @@ impl StatusSource for Sources {
             held_back_by: self
                 .lake_lost()
                 .await?
+                .or(self.topic.as_ref().and_then(TopicSource::problem))
                 .or(held_back_by.map(|(journal, _)| format!("journal {}", journal.id)))
                 .or(source),
-            stream: StreamStatus {
-                backend: "embedded".to_owned(),
-                lag_records: open().map(|(journal, _)| journal.unsent).sum(),
-                lag_seconds: oldest.map_or(0.0, |through| now.since(through).as_secs_f64()),
-                retention_seconds: 0,
-                partitions: partitions(&journals, &registered),
-            },
+            stream,
             journals: journals.clone(),
             sampling: SamplingStatus { active: false, rate: 1.0 },
             edge_logs: self.edge_logs(sources, now).await?,
@@ -119,6 +149,37 @@ impl Sources {
         Ok(match standing {
             Standing::Lost(why) => Some(format!("lake: {why}")),
             Standing::Whole | Standing::Unknown => None,
+        })
+    }
+
+    async fn stream(
+        &self,
+        journals: &[JournalStatus],
+        registered: &[RegisteredJournal],
+        now: UtcMicros,
+    ) -> Result<StreamStatus, StatusError> {
+        let open = || journals.iter().zip(registered).filter(|(_, known)| known.state == JournalState::Open);
+        let seconds = |through: Option<UtcMicros>| through.map_or(0.0, |through| now.since(through).as_secs_f64());
+        let unsent = || open().filter(|(journal, _)| journal.unsent > 0).map(|(_, known)| known.through);
+        let Some(topic) = &self.topic else {
+            return Ok(StreamStatus {
+                backend: "embedded".to_owned(),
+                lag_records: open().map(|(journal, _)| journal.unsent).sum(),
+                lag_seconds: seconds(unsent().min()),
+                retention_seconds: 0,
+                partitions: partitions(journals, registered),
+            });
+        };
+        let partitions = topic.partitions(&self.store).await?;
+        let lag_records = partitions.iter().map(|part| part.end.saturating_sub(part.next)).sum();
+        // journals of other nodes are known by the topic alone
+        let behind = open().filter(|_| lag_records > 0).map(|(_, known)| known.through);
+        Ok(StreamStatus {
+            backend: "fluvio".to_owned(),
+            lag_records,
+            lag_seconds: seconds(unsent().chain(behind).min()),
+            retention_seconds: topic.retention.as_secs(),
+            partitions,
         })
     }
 

@@ -19,9 +19,10 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// As the table's transactions say.
-    pub(crate) fn of(clicks: &TableHandle, id: JournalId) -> Self {
-        Self { below: hot::position(clicks, id), retired: hot::is_retired(clicks, id) }
+    /// As the table's transactions say; of a journal that goes through a topic, as is published of its coverage.
+    pub(crate) fn of(clicks: &TableHandle, known: &RegisteredJournal) -> Self {
+        let below = if known.forwarded { known.committed } else { hot::position(clicks, known.id) };
+        Self { below, retired: hot::is_retired(clicks, known.id) }
     }
 }
 
@@ -136,6 +137,8 @@ pub(crate) fn trouble(known: &RegisteredJournal, held: Held, found: &Found) -> O
         return is_behind.then_some(behind);
     }
     match found {
+        // its own node has it, as far as anybody else can tell
+        Found::Nothing if known.forwarded => None,
         Found::Nothing => Some(Trouble::Missing),
         Found::Unreadable(why) => Some(Trouble::Unreadable(why.clone())),
         Found::Here(_) if is_behind => Some(behind),
@@ -177,7 +180,15 @@ mod tests {
 
     fn known(state: JournalState, committed: u64) -> RegisteredJournal {
         let (registered_at, through) = (UtcMicros(10), UtcMicros(100));
-        RegisteredJournal { id: JournalId::new(), node: "n".into(), registered_at, state, through, committed }
+        RegisteredJournal {
+            id: JournalId::new(),
+            node: "n".into(),
+            registered_at,
+            state,
+            through,
+            committed,
+            forwarded: false,
+        }
     }
 
     fn here(begin: u64, end: u64, damage: Option<Damage>) -> Found {

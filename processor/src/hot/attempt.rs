@@ -82,10 +82,13 @@ impl Committer {
                 app_id: &slot.app_id,
                 end: slot.buffered_to() as i64,
                 refused: slot.buffer.iter().flat_map(|(batch, _)| &batch.refused).collect(),
+                lost: slot.buffer.iter().flat_map(|(batch, _)| batch.lost()).collect(),
             })
             .collect();
         plan.counts.rejected = unread.iter().map(|one| one.refused.len() as u64).sum();
+        plan.counts.gaps = unread.iter().map(|one| one.lost.len() as u64).sum();
         self.side.refused(&unread).await?;
+        self.side.lost(&unread).await?;
         self.side.late(&late).await?;
 
         let rows = build_rows(std::mem::take(&mut plan.batches), std::mem::take(&mut plan.picks)).await?;

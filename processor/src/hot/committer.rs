@@ -58,7 +58,7 @@ pub(super) struct Committer {
 
 impl Committer {
     pub(super) fn new(path: HotPath, progress: watch::Sender<Progress>) -> Self {
-        let HotPath { lake, registry: _, enrich, config, metrics, status } = path;
+        let HotPath { lake, registry: _, coverage: _, enrich, config, metrics, status } = path;
         let budget_permits = u32::try_from((2 * config.max_bytes / PERMIT_BYTES).max(1)).unwrap_or(u32::MAX >> 3);
         let floor = UtcMicros::now().plus(config.skew);
         Self {
@@ -157,7 +157,9 @@ impl Committer {
             oldest_row: held().filter(|batch| batch.has_rows()).map(|batch| batch.read_at).min(),
             any: held().next().is_some(),
             bytes: held().map(|batch| batch.bytes).sum(),
-            urgent: nothing_comes || self.slots.values().any(|slot| slot.sealed_at == Some(slot.buffered_to())),
+            urgent: nothing_comes
+                || held().any(|batch| batch.has_end())
+                || self.slots.values().any(|slot| slot.sealed_at == Some(slot.buffered_to())),
             last_commit: self.last_commit,
             last_had_rows: self.last_had_rows,
             not_before: self.not_before,
@@ -183,7 +185,7 @@ impl Committer {
                 continue;
             }
             let stored = self.clicks.as_ref().and_then(|clicks| clicks.txn(&super::slot::app_id(&name)));
-            let (slot, seats) = Slot::new(&name, stored);
+            let (slot, seats) = Slot::new(&name, partition.part().cloned(), stored);
             info!(partition = name, from = slot.position(), "reading");
             self.lift_floor();
             let reader = Reader {

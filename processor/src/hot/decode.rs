@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use ingest::stream::{Body, Record};
+use schemas::batch::Cover;
 use schemas::wire::{self, WireError};
 use schemas::{Click, ClickEvent, JournalId, UtcMicros};
 
@@ -33,16 +34,19 @@ pub(crate) struct Clicked {
     pub(crate) click: Click,
 }
 
-/// A record that is no event.
+/// A record, or a part of one, that is no event.
 #[derive(Clone, Debug)]
 pub(super) struct Refused {
+    /// Of the record in its partition.
     pub(super) offset: u64,
+    /// Of the event in its journal.
+    pub(super) number: u64,
     pub(super) journal: JournalId,
     pub(super) reason: &'static str,
     pub(super) bytes: Bytes,
 }
 
-/// Contiguous records of one partition, from `from` up to before `to`.
+/// Records of one partition, all that there are from `from` up to before `to`.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) from: u64,
@@ -51,14 +55,40 @@ pub(super) struct Batch {
     pub(super) refused: Vec<Refused>,
     /// The last mark of each journal.
     pub(super) marks: Vec<(JournalId, UtcMicros)>,
+    /// What the batches of a topic cover, each with its offset.
+    pub(super) covers: Vec<(u64, Cover)>,
     pub(super) bytes: usize,
     pub(super) read_at: Instant,
 }
 
 impl Batch {
+    /// Of the records before `to`, and of nothing yet.
+    fn new(from: u64, to: u64, records: &[Record], read_at: Instant) -> Self {
+        Self {
+            from,
+            to,
+            clicks: Vec::with_capacity(records.len()),
+            refused: Vec::new(),
+            marks: Vec::new(),
+            covers: Vec::new(),
+            bytes: weigh(records),
+            read_at,
+        }
+    }
+
     /// Whether it holds more than marks.
     pub(super) fn has_rows(&self) -> bool {
-        !self.clicks.is_empty() || !self.refused.is_empty()
+        !self.clicks.is_empty() || !self.refused.is_empty() || self.lost().next().is_some()
+    }
+
+    /// What is lost, each with its offset.
+    pub(super) fn lost(&self) -> impl Iterator<Item = &(u64, Cover)> {
+        self.covers.iter().filter(|(_, cover)| cover.lost.is_some())
+    }
+
+    /// Whether a journal ends in it.
+    pub(super) fn has_end(&self) -> bool {
+        self.covers.iter().any(|(_, cover)| cover.ended)
     }
 }
 
@@ -69,48 +99,96 @@ pub(super) fn weigh(records: &[Record]) -> usize {
         .map(|record| match &record.body {
             Body::Click(bytes) => bytes.len() + ROW_BYTES,
             Body::Mark(_) => 32,
+            // a row takes about three times its event's bytes
+            Body::Batch(_, bytes) => 128 + 4 * bytes.len(),
+            Body::Unreadable(_, bytes) => 128 + bytes.len().min(KEPT_BYTES),
         })
         .sum()
 }
 
-/// Decodes and enriches `records`, which are contiguous from `from` on.
+/// The first position behind `records`, which were read from `from` on.
+pub(super) fn behind(from: u64, records: &[Record]) -> u64 {
+    records.last().map_or(from, |record| record.offset + 1)
+}
+
+/// Decodes and enriches `records`, which are all that there are from `from` up to the last of them.
 pub(super) fn decode(from: u64, records: &[Record], enrich: &dyn Enrich, now: UtcMicros, read_at: Instant) -> Batch {
-    let mut batch = Batch {
-        from,
-        to: from + records.len() as u64,
-        clicks: Vec::with_capacity(records.len()),
-        refused: Vec::new(),
-        marks: Vec::new(),
-        bytes: weigh(records),
-        read_at,
-    };
-    let mut last_provider: Arc<str> = Arc::from("");
+    let mut batch = Batch::new(from, behind(from, records), records, read_at);
+    let mut decoder = Decoder { enrich, now, last_provider: Arc::from("") };
     for record in records {
-        let journal = record.journal;
         match &record.body {
-            Body::Mark(time) => note_mark(&mut batch.marks, journal, *time),
-            Body::Click(bytes) => match wire::decode(bytes) {
-                Ok(event) => {
-                    if *last_provider != *event.provider {
-                        last_provider = event.provider.into();
-                    }
-                    let click = enrich.click(&event, now);
-                    batch.clicks.push(Clicked { journal, provider: Arc::clone(&last_provider), click });
+            Body::Mark(time) => note_mark(&mut batch.marks, record.journal, *time),
+            Body::Click(bytes) => decoder.take(&mut batch, record, record.offset, bytes),
+            Body::Unreadable(reason, bytes) => batch.refused.push(refuse(record, record.offset, reason, bytes)),
+            Body::Batch(cover, bytes) => {
+                batch.covers.push((record.offset, *cover));
+                for (number, click) in clicks_of(bytes) {
+                    decoder.take(&mut batch, record, number, &bytes.slice_ref(click));
                 }
-                Err(error) => batch.refused.push(refuse(record, reason(error))),
-            },
+            }
         }
     }
     batch
 }
 
+/// The clicks of a batch's bytes, which its partition has found to be whole.
+fn clicks_of(bytes: &Bytes) -> impl Iterator<Item = (u64, &[u8])> {
+    schemas::batch::decode(bytes).ok().into_iter().flat_map(|batch| batch.clicks())
+}
+
+/// The same records with each event in one of its own, for a decoding that panics: nothing but what makes it panic is to be
+/// refused.
+pub(super) fn apart(records: &[Record]) -> Vec<Record> {
+    let mut apart = Vec::new();
+    for record in records {
+        let Body::Batch(cover, bytes) = &record.body else {
+            apart.push(record.clone());
+            continue;
+        };
+        let of = |body| Record { body, ..record.clone() };
+        apart.extend(clicks_of(bytes).map(|(_, click)| of(Body::Click(bytes.slice_ref(click)))));
+        apart.push(of(Body::Batch(*cover, Bytes::new())));
+    }
+    apart
+}
+
+struct Decoder<'a> {
+    enrich: &'a dyn Enrich,
+    now: UtcMicros,
+    last_provider: Arc<str>,
+}
+
+impl Decoder<'_> {
+    /// Takes one event of `record` into `batch`.
+    fn take(&mut self, batch: &mut Batch, record: &Record, number: u64, bytes: &Bytes) {
+        match wire::decode(bytes) {
+            Ok(event) => {
+                if *self.last_provider != *event.provider {
+                    self.last_provider = event.provider.into();
+                }
+                let click = self.enrich.click(&event, self.now);
+                let provider = Arc::clone(&self.last_provider);
+                batch.clicks.push(Clicked { journal: record.journal, provider, click });
+            }
+            Err(error) => batch.refused.push(refuse(record, number, reason(error), bytes)),
+        }
+    }
+}
+
+/// What can't be read of a record.
+pub(super) fn refuse(record: &Record, number: u64, reason: &'static str, bytes: &Bytes) -> Refused {
+    let bytes = bytes.slice(..bytes.len().min(KEPT_BYTES));
+    Refused { offset: record.offset, number, journal: record.journal, reason, bytes }
+}
+
 /// A record as one that can't be read.
-pub(super) fn refuse(record: &Record, reason: &'static str) -> Refused {
+pub(super) fn refuse_whole(record: &Record, reason: &'static str) -> Refused {
+    let none = Bytes::new();
     let bytes = match &record.body {
-        Body::Click(bytes) => bytes.slice(..bytes.len().min(KEPT_BYTES)),
-        Body::Mark(_) => Bytes::new(),
+        Body::Click(bytes) | Body::Batch(_, bytes) | Body::Unreadable(_, bytes) => bytes,
+        Body::Mark(_) => &none,
     };
-    Refused { offset: record.offset, journal: record.journal, reason, bytes }
+    refuse(record, record.offset, reason, bytes)
 }
 
 fn reason(error: WireError) -> &'static str {

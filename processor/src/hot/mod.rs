@@ -21,6 +21,7 @@
 
 mod attempt;
 mod committer;
+mod coverage;
 pub(crate) mod decode;
 mod group;
 pub(crate) mod judge;
@@ -38,12 +39,13 @@ mod tell;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod topics;
 pub(crate) mod window;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ingest::ports::Registry;
+use ingest::ports::{Coverage, Registry};
 use ingest::stream::Partition;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -51,6 +53,7 @@ use tokio_util::sync::CancellationToken;
 use self::committer::Committer;
 pub use self::decode::Enrich;
 pub use self::group::{Due, GroupPolicy, Waiting, back_off};
+use self::publish::Publisher;
 pub use self::retire::{RetireError, is_retired, position, retire};
 pub use self::window::Window;
 use crate::lake::Lake;
@@ -114,6 +117,8 @@ pub enum HotError {
 pub struct PartitionStatus {
     /// The partition's name.
     pub name: Arc<str>,
+    /// Whether it is one of a topic.
+    pub is_of_topic: bool,
     /// The first position that the lake lacks.
     pub next: u64,
     /// The first position after its last record, as last heard.
@@ -138,6 +143,7 @@ pub struct HotStatus {
 pub struct HotPath {
     lake: Lake,
     registry: Arc<dyn Registry>,
+    coverage: Option<Arc<dyn Coverage>>,
     enrich: Arc<dyn Enrich>,
     config: HotConfig,
     metrics: Metrics,
@@ -148,13 +154,20 @@ impl HotPath {
     /// A hot path into `lake`. Nothing happens before [`HotPath::run`].
     pub fn new(lake: Lake, registry: Arc<dyn Registry>, enrich: Arc<dyn Enrich>, config: HotConfig) -> Self {
         let (metrics, status) = (Metrics::default(), watch::Sender::default());
-        Self { lake, registry, enrich, config, metrics, status }
+        Self { lake, registry, coverage: None, enrich, config, metrics, status }
     }
 
     /// Counts into `metrics`.
     #[must_use]
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
+        self
+    }
+
+    /// Reads partitions of a topic too: what they cover of journals is published through `coverage`.
+    #[must_use]
+    pub fn with_coverage(mut self, coverage: Arc<dyn Coverage>) -> Self {
+        self.coverage = Some(coverage);
         self
     }
 
@@ -174,7 +187,9 @@ impl HotPath {
         cancel: CancellationToken,
     ) -> Result<(), HotError> {
         let (progress, published) = watch::channel(publish::Progress::default());
-        let publisher = tokio::spawn(publish::run(Arc::clone(&self.registry), published));
+        let (registry, coverage) = (Arc::clone(&self.registry), self.coverage.clone());
+        let publisher = Publisher::new(registry, coverage, self.metrics.clone());
+        let publisher = tokio::spawn(publisher.run(published));
         let drained = Committer::new(self, progress).run(partitions, cancel).await;
         // the committer is gone, and with it the sender: the publisher publishes a last time and ends
         publisher.await.map_err(|_| HotError::Panicked { task: "publisher" })?;

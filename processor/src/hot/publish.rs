@@ -3,12 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ingest::ports::{JournalState, Landed, PortError, Registry};
+use ingest::ports::{Coverage, Generation, JournalState, Landed, PortError, Registry};
+use ingest::stream::TopicPart;
 use schemas::{JournalId, UtcMicros};
 use tokio::sync::watch;
 use tracing::{debug, warn};
+
+use super::coverage::Landings;
+use super::topics::Topics;
+use crate::metrics::Metrics;
 
 /// How often `complete_through` is published when nothing lands: without journals it follows the clock.
 const IDLE: Duration = Duration::from_secs(1);
@@ -22,25 +27,27 @@ pub(super) struct Progress {
     pub(super) landed: BTreeMap<JournalId, Landed>,
     /// Sealed journals of which the lake holds all.
     pub(super) finished: BTreeSet<JournalId>,
+    /// Each partition of a topic.
+    pub(super) topics: BTreeMap<usize, TopicProgress>,
 }
 
-/// Publishes until the committer is gone, and a last time then.
-pub(super) async fn run(registry: Arc<dyn Registry>, mut progress: watch::Receiver<Progress>) {
-    let mut closed: BTreeSet<JournalId> = BTreeSet::new();
-    let mut is_last = false;
-    loop {
-        let now = progress.borrow_and_update().clone();
-        if let Err(failure) = publish(registry.as_ref(), &now, &mut closed).await {
-            warn!(%failure, "progress is not published; trying again");
-        }
-        if is_last {
-            return;
-        }
-        tokio::select! {
-            changed = progress.changed() => is_last = changed.is_err(),
-            () = tokio::time::sleep(IDLE) => {}
-        }
-    }
+/// How far the lake is with a partition of a topic.
+#[derive(Clone, Debug)]
+pub(super) struct TopicProgress {
+    pub(super) part: TopicPart,
+    pub(super) next: u64,
+    pub(super) end: u64,
+    pub(super) landings: Landings,
+}
+
+/// The publishing task's state.
+#[derive(Debug)]
+pub(super) struct Publisher {
+    registry: Arc<dyn Registry>,
+    coverage: Option<Arc<dyn Coverage>>,
+    closed: BTreeSet<JournalId>,
+    topics: BTreeMap<Arc<Generation>, Topics>,
+    metrics: Metrics,
 }
 
 /// Why progress wasn't published.
@@ -52,21 +59,67 @@ enum Unpublished {
     Deadline,
 }
 
-async fn publish(
-    registry: &dyn Registry,
-    progress: &Progress,
-    closed: &mut BTreeSet<JournalId>,
-) -> Result<(), Unpublished> {
-    let landed: Vec<Landed> = progress.landed.values().filter(|landed| !closed.contains(&landed.id)).copied().collect();
-    let through = within(registry.publish(&landed, UtcMicros::now())).await?;
-    debug!(%through, "published");
-    for id in &progress.finished {
-        if !closed.contains(id) {
-            within(registry.set_state(*id, JournalState::Closed)).await?;
-            closed.insert(*id);
+impl Publisher {
+    pub(super) fn new(registry: Arc<dyn Registry>, coverage: Option<Arc<dyn Coverage>>, metrics: Metrics) -> Self {
+        Self { registry, coverage, closed: BTreeSet::new(), topics: BTreeMap::new(), metrics }
+    }
+
+    /// Publishes until the committer is gone, and a last time then.
+    pub(super) async fn run(mut self, mut progress: watch::Receiver<Progress>) {
+        let mut is_last = false;
+        loop {
+            let now = progress.borrow_and_update().clone();
+            if let Err(failure) = self.publish(&now).await {
+                // what was to be published may or may not have been: the rows tell
+                self.topics.clear();
+                warn!(%failure, "progress is not published; trying again");
+            }
+            if is_last {
+                return;
+            }
+            tokio::select! {
+                changed = progress.changed() => is_last = changed.is_err(),
+                () = tokio::time::sleep(IDLE) => {}
+            }
         }
     }
-    Ok(())
+
+    async fn publish(&mut self, progress: &Progress) -> Result<(), Unpublished> {
+        self.publish_topics(progress).await?;
+        let open = progress.landed.values().filter(|landed| !self.closed.contains(&landed.id));
+        let landed: Vec<Landed> = open.copied().collect();
+        if !landed.is_empty() || progress.topics.is_empty() {
+            let through = within(self.registry.publish(&landed, UtcMicros::now())).await?;
+            debug!(%through, "published");
+        }
+        for id in &progress.finished {
+            if !self.closed.contains(id) {
+                within(self.registry.set_state(*id, JournalState::Closed)).await?;
+                self.closed.insert(*id);
+            }
+        }
+        Ok(())
+    }
+
+    async fn publish_topics(&mut self, progress: &Progress) -> Result<(), Unpublished> {
+        let Some(coverage) = &self.coverage else { return Ok(()) };
+        let mut of: BTreeMap<&Arc<Generation>, Vec<&TopicProgress>> = BTreeMap::new();
+        for topic in progress.topics.values() {
+            of.entry(&topic.part.generation).or_default().push(topic);
+        }
+        self.topics.retain(|generation, _| of.contains_key(generation));
+        for (generation, parts) in of {
+            let topics = self.topics.entry(Arc::clone(generation)).or_default();
+            if !topics.knows(&parts) {
+                topics.learn(within(coverage.covered(generation)).await?);
+            }
+            let now = Instant::now();
+            let (rows, reached) = topics.follow(&parts, now, || self.metrics.note_asked());
+            let through = within(coverage.cover(generation, &rows, &reached, UtcMicros::now())).await?;
+            debug!(%through, rows = rows.len(), "published");
+        }
+        Ok(())
+    }
 }
 
 async fn within<T>(work: impl Future<Output = Result<T, PortError>>) -> Result<T, Unpublished> {

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use super::decode::{Batch, Enrich, decode, refuse, weigh};
+use super::decode::{Batch, Enrich, apart, behind, decode, refuse_whole, weigh};
 use super::nag::{Nag, Tell};
 
 /// What is read at once.
@@ -106,7 +106,7 @@ impl Reader {
                     }
                 }
                 Step::Records(records) => {
-                    let to = next + records.len() as u64;
+                    let to = behind(next, &records);
                     if !self.hand_over(seat, next, records).await {
                         return;
                     }
@@ -159,7 +159,7 @@ impl Reader {
         let read_at = Instant::now();
         let permits = (weigh(&records) / PERMIT_BYTES + 1).min(self.budget_permits as usize) as u32;
         let Ok(permit) = Arc::clone(&self.budget).acquire_many_owned(permits).await else { return false };
-        let to = from + records.len() as u64;
+        let to = behind(from, &records);
         let batch = decode_apart(Arc::clone(&self.enrich), from, records, read_at).await;
         let end = self.end().await.unwrap_or(to).max(to);
         self.tell(seat, News::Batch(batch, permit, end)).await
@@ -185,9 +185,8 @@ async fn decode_apart(enrich: Arc<dyn Enrich>, from: u64, records: Vec<Record>, 
 }
 
 async fn one_by_one(enrich: Arc<dyn Enrich>, from: u64, records: &[Record], read_at: Instant) -> Batch {
-    let none = Arc::clone(&enrich);
-    let mut whole = decode(from, &[], none.as_ref(), UtcMicros::now(), read_at);
-    for record in records {
+    let mut whole = decode(from, &[], enrich.as_ref(), UtcMicros::now(), read_at);
+    for record in apart(records) {
         let (by, one) = (Arc::clone(&enrich), record.clone());
         let decoded = tokio::task::spawn_blocking(move || {
             decode(one.offset, std::slice::from_ref(&one), by.as_ref(), UtcMicros::now(), read_at)
@@ -196,14 +195,15 @@ async fn one_by_one(enrich: Arc<dyn Enrich>, from: u64, records: &[Record], read
             Ok(batch) => {
                 whole.clicks.extend(batch.clicks);
                 whole.refused.extend(batch.refused);
+                whole.covers.extend(batch.covers);
                 for (journal, time) in batch.marks {
                     super::decode::note_mark(&mut whole.marks, journal, time);
                 }
             }
-            Err(_) => whole.refused.push(refuse(record, "panic")),
+            Err(_) => whole.refused.push(refuse_whole(&record, "panic")),
         }
     }
-    whole.to = from + records.len() as u64;
+    whole.to = behind(from, records);
     whole.bytes = weigh(records);
     whole
 }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
+use schemas::batch::Cover;
 use schemas::tables::{Table, arriving};
 use schemas::{ClickBuilder, ClickId, UtcMicros};
 
 use super::decode::{Clicked, Refused};
+use crate::gaps::{self, Gap};
 use crate::lake::{Change, CommitError, Lake, LakeError, TableHandle};
 
 /// How often a side table's commit that others got in the way of is tried.
@@ -24,6 +26,8 @@ pub(super) struct Unread<'a> {
     pub(super) end: i64,
     /// The records.
     pub(super) refused: Vec<&'a Refused>,
+    /// What is lost, each with the offset of the record that says so.
+    pub(super) lost: Vec<&'a (u64, Cover)>,
 }
 
 /// The side tables, opened when first needed.
@@ -32,13 +36,14 @@ pub(super) struct SideTables {
     lake: Lake,
     arrivals: Option<TableHandle>,
     rejects: Option<TableHandle>,
+    gaps: Option<TableHandle>,
     /// Late events that this process has brought into `arrivals` for a commit that has not landed yet.
     brought: HashSet<(ClickId, UtcMicros)>,
 }
 
 impl SideTables {
     pub(super) fn new(lake: Lake) -> Self {
-        Self { lake, arrivals: None, rejects: None, brought: HashSet::new() }
+        Self { lake, arrivals: None, rejects: None, gaps: None, brought: HashSet::new() }
     }
 
     /// Writes late events. Written again by a replay, and never skipped by any stored position: the settler's union by
@@ -78,6 +83,40 @@ impl SideTables {
         }
         Ok(())
     }
+}
+
+impl SideTables {
+    /// Writes down what is lost, with the positions in the same commit; what is there already is skipped, and what was
+    /// written down when its journal was given up.
+    pub(super) async fn lost(&mut self, unread: &[Unread<'_>]) -> Result<(), CommitError> {
+        if unread.iter().all(|one| one.lost.is_empty()) {
+            return Ok(());
+        }
+        let table = opened(&mut self.gaps, &self.lake, Table::Gaps).await?;
+        for attempt in 1.. {
+            table.refresh().await.map_err(CommitError::Failed)?;
+            match write_lost(table, unread).await {
+                Err(CommitError::Moved { .. } | CommitError::Conflict { .. }) if attempt < ATTEMPTS => {}
+                other => return other,
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn write_lost(table: &mut TableHandle, unread: &[Unread<'_>]) -> Result<(), CommitError> {
+    let (mut gaps, mut txns) = (Vec::new(), Vec::new());
+    for one in unread.iter().filter(|one| !one.lost.is_empty()) {
+        let stored = table.txn(one.app_id);
+        let is_new = |offset: u64| stored.is_none_or(|has| offset as i64 >= has);
+        for (_, cover) in one.lost.iter().filter(|(offset, _)| is_new(*offset)) {
+            if table.txn(&gaps::given_up(cover.journal)).is_none() {
+                gaps.push(Gap::of(cover));
+            }
+        }
+        txns.push((one.app_id.to_owned(), one.end));
+    }
+    gaps::add(table, &gaps, txns).await
 }
 
 async fn opened<'a>(
@@ -123,7 +162,7 @@ fn reject_rows(refused: &[&Refused], now: UtcMicros) -> Result<RecordBatch, Arro
         Arc::new(StringArray::from_iter_values(refused.iter().map(|_| ""))),
         Arc::new(StringArray::from_iter(refused.iter().map(|_| None::<&str>))),
         Arc::new(StringArray::from_iter_values(refused.iter().map(|one| one.journal.to_string()))),
-        Arc::new(Int64Array::from_iter_values(refused.iter().map(|one| one.offset as i64))),
+        Arc::new(Int64Array::from_iter_values(refused.iter().map(|one| one.number as i64))),
         Arc::new(StringArray::from_iter_values(refused.iter().map(|one| one.reason))),
         Arc::new(BinaryArray::from_iter_values(refused.iter().map(|one| &one.bytes))),
     ];

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use ingest::stream::TopicPart;
 use schemas::{ClickId, JournalId, UtcMicros};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use super::coverage::Landings;
 use super::decode::{Batch, note_mark};
 use super::reader::Seat;
 
@@ -44,6 +46,10 @@ pub(super) struct Slot {
     pub(super) app_id: String,
     /// The journal, when the partition is one.
     pub(super) journal: Option<JournalId>,
+    /// Which partition of a topic it is, when it is one.
+    pub(super) part: Option<TopicPart>,
+    /// What has landed of each journal, when it is one of a topic.
+    pub(super) landings: Landings,
     /// What the lake is expected to hold.
     pub(super) expected: Option<i64>,
     pub(super) tried: Option<Tried>,
@@ -61,13 +67,15 @@ pub(super) struct Slot {
 
 impl Slot {
     /// A partition that the lake holds up to `stored`; and where its reader learns where to read.
-    pub(super) fn new(name: &str, stored: Option<i64>) -> (Self, watch::Receiver<Seat>) {
+    pub(super) fn new(name: &str, part: Option<TopicPart>, stored: Option<i64>) -> (Self, watch::Receiver<Seat>) {
         let seat = Seat { number: 0, from: position(stored) };
         let (seats, reader) = watch::channel(seat);
         let slot = Self {
             name: name.into(),
             app_id: app_id(name),
             journal: name.parse().ok(),
+            part,
+            landings: Landings::new(),
             expected: stored,
             tried: None,
             buffer: VecDeque::new(),
@@ -125,6 +133,9 @@ impl Slot {
                 for &(journal, time) in &batch.marks {
                     note_mark(&mut self.marks, journal, time);
                 }
+                for (_, cover) in &batch.covers {
+                    self.landings.entry(cover.journal).or_default().add(cover);
+                }
             }
         }
         Outcome::Landed { seen: tried.seen }
@@ -167,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_was_tried_has_landed_whoever_did_it() {
-        let (mut slot, seats) = Slot::new("p", Some(10));
+        let (mut slot, seats) = Slot::new("p", None, Some(10));
         assert!(slot.take(clicked_batch(10, 12), permit(), 20));
         assert!(slot.take(clicked_batch(12, 15), permit(), 20));
         assert!(!slot.take(clicked_batch(16, 17), permit(), 20), "a hole is no batch of this partition");
@@ -183,7 +194,7 @@ mod tests {
     #[test]
     fn any_other_position_drops_the_buffer() {
         for stored in [None, Some(9), Some(11), Some(40)] {
-            let (mut slot, mut seats) = Slot::new("p", Some(10));
+            let (mut slot, mut seats) = Slot::new("p", None, Some(10));
             slot.take(clicked_batch(10, 12), permit(), 12);
             slot.tried = tried(12);
             slot.sealed_at = Some(12);
@@ -198,7 +209,7 @@ mod tests {
     #[test]
     fn a_journal_is_finished_when_the_lake_holds_its_last_frame() {
         let journal = JournalId::new();
-        let (mut slot, _seats) = Slot::new(&journal.to_string(), None);
+        let (mut slot, _seats) = Slot::new(&journal.to_string(), None, None);
         assert_eq!((slot.journal, slot.is_finished()), (Some(journal), false));
         slot.sealed_at = Some(2);
         slot.take(clicked_batch(0, 2), permit(), 2);
@@ -236,7 +247,7 @@ mod tests {
         /// and a look at the lake leaves nothing to wonder about.
         #[test]
         fn positions_follow_the_lake(events in events()) {
-            let (mut slot, mut seats) = Slot::new("p", None);
+            let (mut slot, mut seats) = Slot::new("p", None, None);
             let mut lake: Option<i64> = None;
             let mut next = 0u64;
             for event in events {

@@ -1,5 +1,6 @@
 //! What the committer tells others: the registry's publisher, status, metrics.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ingest::ports::Landed;
@@ -7,6 +8,8 @@ use schemas::UtcMicros;
 use tracing::info;
 
 use super::committer::Committer;
+use super::publish::TopicProgress;
+use super::slot::Slot;
 use super::{HotStatus, PartitionStatus};
 
 impl Committer {
@@ -16,8 +19,10 @@ impl Committer {
             self.slots.iter().filter(|(_, slot)| slot.is_finished()).map(|(number, _)| *number).collect();
         let slots = &self.slots;
         self.progress.send_if_modified(|progress| {
-            let mut is_news = false;
-            for slot in slots.values() {
+            let mut is_news = progress.topics.len() > slots.values().filter(|slot| slot.part.is_some()).count();
+            progress.topics.retain(|number, _| slots.contains_key(number));
+            for (number, slot) in slots {
+                is_news |= slot.part.is_some() && note_topic(&mut progress.topics, *number, slot);
                 for &(id, through) in &slot.marks {
                     // a journal that is a partition of its own counts in the partition's positions
                     let committed = if slot.journal == Some(id) { slot.position() } else { 0 };
@@ -53,6 +58,7 @@ impl Committer {
             .values()
             .map(|slot| PartitionStatus {
                 name: Arc::clone(&slot.name),
+                is_of_topic: slot.part.is_some(),
                 next: slot.position(),
                 end: slot.end.max(slot.position()),
                 failing: slot.failing.clone(),
@@ -61,4 +67,17 @@ impl Committer {
         self.metrics.note_lag(&partitions, lag_seconds);
         self.status.send_replace(HotStatus { partitions, lag_seconds, failing: self.failing.clone() });
     }
+}
+
+/// Notes how far a partition of a topic is. Returns whether something has landed: that it has grown is no news by itself.
+fn note_topic(topics: &mut BTreeMap<usize, TopicProgress>, number: usize, slot: &Slot) -> bool {
+    let Some(part) = &slot.part else { return false };
+    let (next, end) = (slot.position(), slot.end.max(slot.position()));
+    let known = topics.get(&number);
+    let is_news = known.is_none_or(|known| known.next != next);
+    if !is_news && known.is_some_and(|known| known.end == end) {
+        return false;
+    }
+    topics.insert(number, TopicProgress { part: part.clone(), next, end, landings: slot.landings.clone() });
+    is_news
 }

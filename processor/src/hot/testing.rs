@@ -61,6 +61,7 @@ pub(super) fn clicked_batch(from: u64, to: u64) -> Batch {
         clicks: (from..to).map(one).collect(),
         refused: Vec::new(),
         marks: Vec::new(),
+        covers: Vec::new(),
         bytes: 1,
         read_at: Instant::now(),
     }

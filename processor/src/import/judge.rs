@@ -116,6 +116,7 @@ mod tests {
                 state: JournalState::Closed,
                 through: UtcMicros(*at),
                 committed: 0,
+                forwarded: false,
             })
             .collect();
         OwnEvents::of(edge_ids, &journals, Elsewhere::default(), (SKEW, SKEW))

@@ -85,6 +85,7 @@ impl Journals {
             state: JournalState::Open,
             through,
             committed: 0,
+            forwarded: false,
         };
         *self.registered.lock().unwrap() = vec![journal];
     }

@@ -77,6 +77,14 @@ pub enum LinkError {
         /// Where it stands.
         state: JournalState,
     },
+    /// Another generation of the topic has begun since.
+    #[error("generation {id} of topic {topic:?} is over: another one has begun")]
+    GenerationOver {
+        /// The topic.
+        topic: String,
+        /// The generation that is over.
+        id: String,
+    },
     /// The place of the store can't be one.
     #[error("link store {location:?}: {why}")]
     Location {

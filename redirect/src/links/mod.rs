@@ -1,6 +1,6 @@
 //! The link store: links and their revisions, workspaces and tokens, and what the pipeline keeps beside them (the
-//! registry of journals, what is published from it, visitor keys, the queue of edge logs and their sources). One SQLite
-//! file, or a schema of a PostgreSQL server, used by several processes at once.
+//! registry of journals, what the lake holds of them through a topic, what is published from it, visitor keys, the queue
+//! of edge logs and their sources). One SQLite file, or a schema of a PostgreSQL server, used by several processes at once.
 //!
 //! ```text
 //! manage, CLI ──create/change──► LinkStore ──Changed──► caches of this process
@@ -25,6 +25,7 @@ mod access;
 mod ballast;
 mod change;
 mod check;
+mod coverage;
 mod create;
 mod db;
 mod directory;

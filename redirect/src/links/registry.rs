@@ -92,8 +92,7 @@ impl LinkStore {
         for landed in landed {
             advance(&mut tx, landed).await?;
         }
-        let through = lowest_open(&mut tx).await?.unwrap_or(now);
-        let published = raise(&mut tx, COMPLETE, through).await?;
+        let published = publish_complete(&mut tx, now).await?;
         tx.commit().await.doing(PUBLISHING)?;
         Ok(published)
     }
@@ -130,8 +129,14 @@ impl LinkStore {
     }
 }
 
+/// Publishes what all open journals have passed, `now` when none is open.
+pub(super) async fn publish_complete(tx: &mut Tx, now: UtcMicros) -> Result<UtcMicros, LinkError> {
+    let through = lowest_open(&mut *tx).await?.unwrap_or(now);
+    raise(tx, COMPLETE, through).await
+}
+
 /// Moves a journal's progress forward, each part by itself; neither ever goes back.
-async fn advance(tx: &mut Tx, landed: &Landed) -> Result<(), LinkError> {
+pub(super) async fn advance(tx: &mut Tx, landed: &Landed) -> Result<(), LinkError> {
     const THROUGH: &str = "UPDATE journals SET through = $2 WHERE id = $1 AND through < $2";
     const COMMITTED: &str = "UPDATE journals SET committed = $2 WHERE id = $1 AND committed < $2";
     let known = read_journal(&mut *tx, landed.id).await?.ok_or(LinkError::UnknownJournal(landed.id))?;
@@ -171,14 +176,17 @@ async fn read_published(on: impl Run<'_>, name: &str) -> Result<Option<UtcMicros
 }
 
 async fn read_journals(on: impl Run<'_>) -> Result<Vec<RegisteredJournal>, LinkError> {
-    const SQL: &str = "SELECT id, node, registered_at, state, through, committed FROM journals
-                       ORDER BY registered_at, id";
+    const SQL: &str = "SELECT id, node, registered_at, state, through, committed,
+                           EXISTS (SELECT 1 FROM coverage WHERE journal = id) AS forwarded
+                       FROM journals ORDER BY registered_at, id";
     let rows = on.statement(SQL).rows().await.doing(READING)?;
     rows.iter().map(journal).collect::<Result<_, _>>().doing(READING)
 }
 
-async fn read_journal(on: impl Run<'_>, id: JournalId) -> Result<Option<RegisteredJournal>, LinkError> {
-    const SQL: &str = "SELECT id, node, registered_at, state, through, committed FROM journals WHERE id = $1";
+pub(super) async fn read_journal(on: impl Run<'_>, id: JournalId) -> Result<Option<RegisteredJournal>, LinkError> {
+    const SQL: &str = "SELECT id, node, registered_at, state, through, committed,
+                           EXISTS (SELECT 1 FROM coverage WHERE journal = id) AS forwarded
+                       FROM journals WHERE id = $1";
     let row = on.statement(SQL).bind(id.to_string()).row().await.doing(READING)?;
     row.as_ref().map(journal).transpose().doing(READING)
 }
@@ -197,6 +205,7 @@ fn journal(row: &Row) -> Result<RegisteredJournal, sqlx::Error> {
         state,
         through: UtcMicros(row.get("through")?),
         committed: row.get::<i64>("committed")?.unsigned_abs(),
+        forwarded: row.get("forwarded")?,
     })
 }
 

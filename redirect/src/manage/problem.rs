@@ -118,6 +118,7 @@ impl From<LinkError> for Problem {
             LinkError::WorkspaceExists(_)
             | LinkError::UnknownJournal(_)
             | LinkError::JournalOver { .. }
+            | LinkError::GenerationOver { .. }
             | LinkError::Location { .. }
             | LinkError::Schema { .. }
             | LinkError::Database { .. }

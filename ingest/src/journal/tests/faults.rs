@@ -362,7 +362,7 @@ fn appends_go_on_while_frames_move() {
         at += records.len() as u64;
         clicks.extend(records.into_iter().filter_map(|record| match record.body {
             Body::Click(bytes) => Some((record.offset, u32::from_le_bytes(bytes[8..12].try_into().unwrap()))),
-            Body::Mark(_) => None,
+            _ => None,
         }));
     }
     let expected: Vec<_> = appended.into_iter().zip(0u32..).collect();

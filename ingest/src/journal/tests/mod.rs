@@ -95,7 +95,7 @@ fn click(journal: &Journal, text: &[u8]) -> u64 {
 fn texts(records: &[Record]) -> Vec<String> {
     let clicks = records.iter().filter_map(|record| match &record.body {
         Body::Click(bytes) => Some(String::from_utf8_lossy(&bytes[8..]).into_owned()),
-        Body::Mark(_) => None,
+        _ => None,
     });
     clicks.collect()
 }

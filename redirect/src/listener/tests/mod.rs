@@ -117,7 +117,7 @@ impl Rig {
         }
         let click = |record: Record| match record.body {
             Body::Click(bytes) => Some(bytes),
-            Body::Mark(_) => None,
+            _ => None,
         };
         records.into_iter().filter_map(click).collect()
     }

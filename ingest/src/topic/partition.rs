@@ -1,0 +1,169 @@
+//! A partition of the topic as a partition of the stream.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use schemas::JournalId;
+use schemas::batch::{self, BatchError};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use super::cluster::Cluster;
+use super::pull::{Pulled, Puller, Stopped};
+use crate::ports::Generation;
+use crate::stream::{Body, Partition, Record, StreamError, TopicPart};
+
+const WAY_OUT: &str = "the topic was made anew, or its broker has lost records; \
+                       `highwater stream renew` begins another generation of it, and journals send what the lake lacks";
+/// Batches read ahead.
+const AHEAD: usize = 2;
+
+/// One reader of a partition of the topic.
+///
+/// When another generation of the topic has begun, `read` returns no records at once, and `is_sealed` is true from then on.
+#[derive(Debug)]
+pub struct TopicPartition {
+    name: String,
+    part: TopicPart,
+    cluster: Cluster,
+    present: watch::Receiver<Option<Arc<Generation>>>,
+    pulling: Option<Pulling>,
+    /// What has come and hasn't been asked for yet.
+    ready: VecDeque<Record>,
+    /// The offset that is to be asked for next, if what is ready is to be of use.
+    asked: u64,
+    end: watch::Receiver<u64>,
+    is_over: bool,
+}
+
+/// The task that reads, from some offset on.
+#[derive(Debug)]
+struct Pulling {
+    incoming: mpsc::Receiver<Pulled>,
+    task: JoinHandle<Stopped>,
+}
+
+impl Drop for Pulling {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl TopicPartition {
+    pub(super) fn new(cluster: Cluster, part: TopicPart, present: watch::Receiver<Option<Arc<Generation>>>) -> Self {
+        let name = part.generation.partition(part.number);
+        let end = watch::Sender::default().subscribe();
+        Self { name, part, cluster, present, pulling: None, ready: VecDeque::new(), asked: 0, end, is_over: false }
+    }
+
+    /// What is ready from `from` on.
+    fn take(&mut self, from: u64, max_bytes: usize) -> Vec<Record> {
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        while let Some(next) = self.ready.front()
+            && (bytes < max_bytes || records.is_empty())
+        {
+            if let (true, Body::Batch(_, content) | Body::Unreadable(_, content)) = (next.offset >= from, &next.body) {
+                bytes += content.len();
+                records.extend(self.ready.pop_front());
+            } else {
+                self.ready.pop_front();
+            }
+        }
+        records
+    }
+
+    fn start(&mut self, from: u64) {
+        let (out, incoming) = mpsc::channel(AHEAD);
+        let end = watch::Sender::new(*self.end.borrow());
+        self.end = end.subscribe();
+        let puller = Puller::new(self.cluster.clone(), self.part.number, from, out, end);
+        self.pulling = Some(Pulling { incoming, task: tokio::spawn(puller.run()) });
+    }
+
+    /// Why the task has ended.
+    async fn stopped(&mut self, from: u64) -> StreamError {
+        let stopped = match &mut self.pulling {
+            Some(pulling) => (&mut pulling.task).await,
+            None => Ok(Stopped::Unwanted),
+        };
+        self.pulling = None;
+        let partition = self.name.clone();
+        let io = |error: io::Error| StreamError::Io { partition: self.name.clone(), source: error };
+        match stopped {
+            Ok(Stopped::BeyondEnd { end }) => StreamError::BeyondEnd { partition, end, stored: from, way_out: WAY_OUT },
+            Ok(Stopped::Failed(failure)) => io(io::Error::other(failure)),
+            Ok(Stopped::Unwanted) => io(io::ErrorKind::BrokenPipe.into()),
+            Err(panic) => io(io::Error::other(panic)),
+        }
+    }
+}
+
+#[async_trait]
+impl Partition for TopicPartition {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn part(&self) -> Option<&TopicPart> {
+        Some(&self.part)
+    }
+
+    async fn read(&mut self, from: u64, max_bytes: usize) -> Result<Vec<Record>, StreamError> {
+        if from != self.asked {
+            self.ready.clear();
+            self.pulling = None;
+            self.asked = from;
+        }
+        loop {
+            if self.present.borrow().as_ref().is_some_and(|present| *present != self.part.generation) {
+                self.is_over = true;
+                return Ok(Vec::new());
+            }
+            let records = self.take(from, max_bytes);
+            if let Some(last) = records.last() {
+                self.asked = last.offset + 1;
+                return Ok(records);
+            }
+            if self.pulling.is_none() {
+                self.start(from);
+            }
+            let Some(pulling) = &mut self.pulling else { continue };
+            let pulled = tokio::select! {
+                pulled = pulling.incoming.recv() => pulled,
+                changed = self.present.changed() => match changed {
+                    Ok(()) => continue,
+                    Err(_) => std::future::pending().await,
+                },
+            };
+            match pulled {
+                Some(pulled) => self.ready.extend(pulled.records.into_iter().map(|(at, bytes)| record(at, bytes))),
+                None => return Err(self.stopped(from).await),
+            }
+        }
+    }
+
+    async fn end(&mut self) -> Result<u64, StreamError> {
+        Ok(*self.end.borrow())
+    }
+
+    fn is_sealed(&self) -> bool {
+        self.is_over
+    }
+}
+
+/// A record as the hot path takes it. What is no batch is one that can't be read, and stops nothing.
+fn record(offset: u64, bytes: Bytes) -> Record {
+    match batch::decode(&bytes) {
+        Ok(found) => Record { offset, journal: found.cover.journal, body: Body::Batch(found.cover, bytes) },
+        Err(error) => {
+            let reason = match error {
+                BatchError::NewerVersion(_) => "newer_version",
+                BatchError::Corrupt(_) => "corrupt",
+            };
+            Record { offset, journal: JournalId(uuid::Uuid::nil()), body: Body::Unreadable(reason, bytes) }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What is published of a topic: the rows that have changed since. Pure.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
+
+use ingest::ports::{Covered, Reached};
+use schemas::JournalId;
+
+use super::coverage::Published;
+use super::publish::TopicProgress;
+
+/// The rows of one generation, as published.
+#[derive(Debug, Default)]
+pub(super) struct Topics {
+    rows: HashMap<(JournalId, u32), Published>,
+    reached: BTreeMap<u32, Reached>,
+}
+
+impl Topics {
+    /// Whether there is a row for all that has landed.
+    pub(super) fn knows(&self, parts: &[&TopicProgress]) -> bool {
+        let has = |topic: &TopicProgress, journal: &JournalId| self.rows.contains_key(&(*journal, topic.part.number));
+        parts.iter().all(|topic| topic.landings.keys().all(|journal| has(topic, journal)))
+    }
+
+    /// Takes rows as they are in the link store; those known already are known better.
+    pub(super) fn learn(&mut self, rows: Vec<Covered>) {
+        for row in rows {
+            self.rows.entry((row.journal, row.partition)).or_insert_with(|| Published::new(row));
+        }
+    }
+
+    /// What is to be published: rows of journals and positions of partitions that are others than before. `asked` is called
+    /// for each stretch that is asked for. A journal that has no row is none of this generation: nobody waits for it.
+    pub(super) fn follow(
+        &mut self,
+        parts: &[&TopicProgress],
+        now: Instant,
+        asked: impl Fn(),
+    ) -> (Vec<Covered>, Vec<Reached>) {
+        let (mut rows, mut moved) = (Vec::new(), Vec::new());
+        for topic in parts {
+            let number = topic.part.number;
+            for (journal, landed) in &topic.landings {
+                let Some(published) = self.rows.get_mut(&(*journal, number)) else { continue };
+                let before = published.row().missing;
+                if let Some(row) = published.follow(landed, topic.next, topic.end, now) {
+                    if row.missing.is_some() && row.missing != before {
+                        asked();
+                        let (from, to) = (row.covered, row.missing.map_or(row.covered, |missing| missing.to));
+                        tracing::warn!(%journal, partition = number, from, to, "the topic lacks a stretch of a journal: it is asked for again");
+                    }
+                    rows.push(row);
+                }
+            }
+            let reached = Reached { partition: number, next: topic.next, end: topic.end };
+            if self.reached.insert(number, reached) != Some(reached) {
+                moved.push(reached);
+            }
+        }
+        (rows, moved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use ingest::ports::{Generation, Missing};
+    use ingest::stream::TopicPart;
+    use schemas::UtcMicros;
+    use schemas::batch::Cover;
+
+    use super::super::coverage::Stretches;
+    use super::*;
+
+    #[test]
+    fn only_what_has_changed_is_published() {
+        let journal = JournalId::new();
+        let generation = Arc::new(Generation { topic: "t".into(), id: "g".into(), partitions: 2 });
+        let mut topic = TopicProgress {
+            part: TopicPart { generation, number: 1 },
+            next: 5,
+            end: 9,
+            landings: BTreeMap::from([(journal, Stretches::default())]),
+        };
+        let cover = |from, to| Cover { journal, from, to, mark: None, ended: false, lost: None };
+        let covered =
+            |covered, missing| Covered { journal, partition: 1, covered, through: UtcMicros(3), ended: false, missing };
+        let (mut topics, asked, now) = (Topics::default(), AtomicU32::new(0), Instant::now());
+        let follow = |topics: &mut Topics, topic: &TopicProgress| {
+            topics.follow(&[topic], now, || {
+                asked.fetch_add(1, Ordering::Relaxed);
+            })
+        };
+        assert!(!topics.knows(&[&topic]));
+        let reached = Reached { partition: 1, next: 5, end: 9 };
+        assert_eq!(follow(&mut topics, &topic), (vec![], vec![reached]), "no row: nobody waits for it");
+        topics.learn(vec![covered(10, None)]);
+        assert!(topics.knows(&[&topic]));
+        assert_eq!(follow(&mut topics, &topic), (vec![], vec![]));
+        let landed = topic.landings.get_mut(&journal).unwrap();
+        landed.add(&cover(8, 15));
+        landed.add(&cover(20, 30));
+        let row = covered(15, Some(Missing { to: 20, asked: 1 }));
+        assert_eq!(follow(&mut topics, &topic), (vec![row], vec![]));
+        topics.learn(vec![covered(10, None)]);
+        assert_eq!(follow(&mut topics, &topic), (vec![], vec![]), "known better");
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+    }
+}
