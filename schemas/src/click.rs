@@ -257,7 +257,9 @@ impl TextColumn {
             self.nulls += 1;
             return;
         };
-        self.texts.append_nulls(std::mem::take(&mut self.nulls));
+        if self.nulls > 0 {
+            self.texts.append_nulls(std::mem::take(&mut self.nulls));
+        }
         self.texts.append_value(text);
     }
 

@@ -131,14 +131,19 @@ impl Arena {
         // Decoding never makes it longer.
         let out = self.0.alloc_slice_fill_copy(bytes.len(), 0_u8);
         out[..first].copy_from_slice(&bytes[..first]);
-        let (mut read, mut written) = (first, first);
-        while read < bytes.len() {
-            let byte = bytes[read];
-            read += 1;
-            let (byte, skip) = if byte == mark { decode(&bytes[read..]).unwrap_or((byte, 0)) } else { (byte, 0) };
+        let mut written = first;
+        let mut rest = &bytes[first..];
+        while let [byte, after @ ..] = rest {
+            rest = after;
+            let mut byte = *byte;
+            if byte == mark
+                && let Some((decoded, skip)) = decode(rest)
+            {
+                byte = decoded;
+                rest = rest.get(skip..).unwrap_or_default();
+            }
             out[written] = byte;
             written += 1;
-            read += skip;
         }
         &out[..written]
     }
@@ -159,12 +164,22 @@ impl fmt::Write for Short {
     }
 }
 
-fn hex_pair(pair: &[u8]) -> Option<u8> {
-    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-    match pair {
-        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-        _ => None,
+/// What each byte is worth as a hexadecimal digit; 16 and more: it is none.
+const DIGITS: [u8; 256] = {
+    let mut worth = [u8::MAX; 256];
+    let mut digit = 0;
+    while digit < 16 {
+        worth[b"0123456789abcdef"[digit] as usize] = digit as u8;
+        worth[b"0123456789ABCDEF"[digit] as usize] = digit as u8;
+        digit += 1;
     }
+    worth
+};
+
+fn hex_pair(pair: &[u8]) -> Option<u8> {
+    let [high, low] = *pair else { return None };
+    let (high, low) = (DIGITS[usize::from(high)], DIGITS[usize::from(low)]);
+    (high | low < 16).then_some(high << 4 | low)
 }
 
 #[cfg(test)]

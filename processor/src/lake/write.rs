@@ -187,7 +187,7 @@ fn text<'a>(rows: &'a RecordBatch, name: &str) -> Result<&'a StringArray, Parque
 
 /// Each row's place in the order of (workspace, code): links are few, so numbers are compared instead of texts.
 fn ranks(rows: &[&RecordBatch]) -> Result<Vec<u32>, ParquetError> {
-    let mut numbers: HashMap<(&str, &str), u32> = HashMap::new();
+    let mut numbers: HashMap<(&str, &str), u32, ahash::RandomState> = HashMap::default();
     let mut of_rows: Vec<u32> = Vec::with_capacity(rows.iter().map(|batch| batch.num_rows()).sum());
     for batch in rows {
         let (workspaces, codes) = (text(batch, "workspace")?, text(batch, "code")?);
@@ -235,8 +235,9 @@ pub(super) fn properties(table: Table, rows: &RecordBatch, span: Span) -> Result
         }
     }
     if matches!(table, Table::Clicks | Table::Arrivals) {
-        // Every id differs: a dictionary would only be in the way.
+        // Every id differs, and most visitors do: a dictionary would only be in the way.
         properties = properties
+            .set_column_dictionary_enabled(ColumnPath::from("visitor"), false)
             .set_column_dictionary_enabled(id.clone(), false)
             .set_column_compression(id.clone(), Compression::UNCOMPRESSED)
             .set_column_statistics_enabled(id.clone(), EnabledStatistics::None)

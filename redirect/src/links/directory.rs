@@ -87,7 +87,7 @@ impl LinkStore {
         let mut found = HashMap::new();
         for chunk in distinct.chunks(CHUNK) {
             let query = self.pools.query("SELECT id, workspace, domain, code FROM links WHERE code IN (");
-            let query = push_list(query, chunk.iter().map(|code| **code)).push(") ORDER BY created_at, id");
+            let query = push_list(query, padded(chunk).map(|code| **code)).push(") ORDER BY created_at, id");
             for row in query.rows().await.doing(DOING)? {
                 let link = read_found(&row).doing(DOING)?;
                 found.entry(link.code.clone()).or_insert(link);
@@ -104,7 +104,7 @@ impl LinkStore {
                 "SELECT link_id, revision, effective_at, destination, analytics, status FROM link_revisions \
                  WHERE link_id IN (",
             );
-            let query = push_list(query, chunk.iter().map(ToString::to_string)).push(") ORDER BY link_id, revision");
+            let query = push_list(query, padded(chunk).map(ToString::to_string)).push(") ORDER BY link_id, revision");
             for row in query.rows().await.doing(DOING)? {
                 let (id, revision) = read_revision(&row).doing(DOING)?;
                 found.entry(id).or_default().push(revision);
@@ -114,9 +114,15 @@ impl LinkStore {
     }
 }
 
+/// Keys, the last of them again and again up to a power of two. So there are few different statements, and each is
+/// prepared once.
+fn padded<T>(keys: &[T]) -> impl Iterator<Item = &T> {
+    keys.iter().chain(keys.last().into_iter().cycle()).take(keys.len().next_power_of_two())
+}
+
 fn push_keys<'c>(mut query: Query<'c>, keys: &[&(String, &str)]) -> Query<'c> {
     query = query.push("(domain, code) IN (VALUES ");
-    for (at, (domain, code)) in keys.iter().enumerate() {
+    for (at, (domain, code)) in padded(keys).enumerate() {
         query = query.push(if at == 0 { "(" } else { ", (" });
         query = query.push_bind(domain).push(", ").push_bind(*code).push(")");
     }
