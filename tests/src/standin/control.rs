@@ -21,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::PATIENCE;
 use super::broker::Broker;
 use super::knobs::{Counts, Knobs};
 
@@ -167,11 +168,14 @@ async fn serve(broker: Arc<Broker>, socket: TcpStream) -> io::Result<()> {
 /// # Errors
 /// When it doesn't answer.
 pub(super) async fn tell(port: u16, command: &Command) -> Result<Answer> {
-    let mut socket = TcpStream::connect(("127.0.0.1", port)).await?;
-    let mut line = serde_json::to_string(command)?;
-    line.push('\n');
-    socket.write_all(line.as_bytes()).await?;
-    let mut line = String::new();
-    BufReader::new(socket).read_line(&mut line).await?;
-    serde_json::from_str(&line).with_context(|| format!("the stand-in answered {line:?}"))
+    let exchange = async {
+        let mut socket = TcpStream::connect(("127.0.0.1", port)).await?;
+        let mut line = serde_json::to_string(command)?;
+        line.push('\n');
+        socket.write_all(line.as_bytes()).await?;
+        let mut line = String::new();
+        BufReader::new(socket).read_line(&mut line).await?;
+        serde_json::from_str(&line).with_context(|| format!("the stand-in answered {line:?}"))
+    };
+    tokio::time::timeout(PATIENCE, exchange).await.context("the stand-in doesn't answer")?
 }

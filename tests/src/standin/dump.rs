@@ -1,12 +1,15 @@
 //! What a stand-in's folder holds, for ledgers: read from the files, whether it runs or not.
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, Cursor, ErrorKind};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use fluvio_protocol::record::Batch;
+use fluvio_protocol::Decoder;
+use fluvio_protocol::record::{Batch, RawRecords};
 
-use super::log::batches;
+use super::frames::scan;
+use super::log::{Entry, entry};
 
 /// A record that a partition holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,4 +45,18 @@ pub fn dump(folder: &Path, topic: &str) -> Result<Vec<Vec<Held>>> {
         }
         partitions.push(held);
     }
+}
+
+fn batches(path: &Path) -> io::Result<Vec<Batch<RawRecords>>> {
+    let mut batches = Vec::new();
+    let mut start = 0;
+    scan(&File::open(path)?, |_, body| {
+        match entry(body)? {
+            Entry::Batch(bytes) => batches.push(Batch::decode_from(&mut Cursor::new(bytes), 0)?),
+            Entry::Start(offset) => start = offset,
+        }
+        Ok(())
+    })?;
+    batches.retain(|batch: &Batch<RawRecords>| batch.computed_last_offset() > start);
+    Ok(batches)
 }

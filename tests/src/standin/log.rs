@@ -5,14 +5,13 @@
 //!
 //! Invariant: offsets follow each other without a gap; the first is 0 and never comes back.
 
-use std::fs::File;
 use std::io::{Cursor, Error, ErrorKind, Result};
 use std::path::Path;
 
+use fluvio_protocol::Encoder;
 use fluvio_protocol::record::{Batch, RawRecords};
-use fluvio_protocol::{Decoder, Encoder};
 
-use super::frames::{Frames, Reader, scan};
+use super::frames::{Frames, Reader};
 
 const BATCH: u8 = 0;
 const START: u8 = 1;
@@ -162,35 +161,24 @@ impl Batches {
 }
 
 /// What a frame holds.
-enum Entry<'a> {
+#[derive(Debug)]
+pub(super) enum Entry<'a> {
+    /// A batch as it goes over the wire.
     Batch(&'a [u8]),
+    /// The offset that the partition starts at from then on.
     Start(i64),
 }
 
-fn entry(body: &[u8]) -> Result<Entry<'_>> {
+/// Reads a frame's body.
+///
+/// # Errors
+/// When it holds something else.
+pub(super) fn entry(body: &[u8]) -> Result<Entry<'_>> {
     match body.split_first() {
         Some((&BATCH, batch)) => Ok(Entry::Batch(batch)),
         Some((&START, offset)) => Ok(Entry::Start(i64::from_be_bytes(offset.try_into().map_err(not_ours)?))),
         _ => Err(not_ours("an unknown kind of frame")),
     }
-}
-
-/// The batches that a file holds, whether it is served or not.
-///
-/// # Errors
-/// When it can't be read, or holds something else.
-pub(super) fn batches(path: &Path) -> Result<Vec<Batch<RawRecords>>> {
-    let mut batches = Vec::new();
-    let mut start = 0;
-    scan(&File::open(path)?, |_, body| {
-        match entry(body)? {
-            Entry::Batch(bytes) => batches.push(Batch::decode_from(&mut Cursor::new(bytes), 0)?),
-            Entry::Start(offset) => start = offset,
-        }
-        Ok(())
-    })?;
-    batches.retain(|batch: &Batch<RawRecords>| batch.computed_last_offset() > start);
-    Ok(batches)
 }
 
 fn place(at: u64, bytes: &[u8]) -> Result<Place> {
@@ -206,6 +194,7 @@ fn not_ours(why: impl ToString) -> Error {
 #[cfg(test)]
 mod tests {
     use fluvio_protocol::record::Record;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -237,6 +226,60 @@ mod tests {
         let mut log = Log::open(&path).unwrap();
         assert_eq!((log.start(), log.end()), (6, 6), "an empty partition keeps its end");
         assert_eq!(log.append(&mut batch(&["g"])).unwrap(), 6);
+    }
+
+    /// What happens to a partition.
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        Append(usize),
+        Evict(i64),
+        Forget(i64),
+        Reopen,
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            4 => (1_usize..4).prop_map(Event::Append),
+            1 => (0_i64..40).prop_map(Event::Evict),
+            1 => (0_i64..6).prop_map(Event::Forget),
+            1 => Just(Event::Reopen),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn it_holds_what_a_list_of_batches_would(events in prop::collection::vec(event(), 0..40)) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("0.log");
+            let mut log = Log::open(&path).unwrap();
+            let (mut model, mut start, mut end) = (Vec::new(), 0, 0);
+            for event in events {
+                match event {
+                    Event::Append(records) => {
+                        prop_assert_eq!(log.append(&mut batch(&vec!["x"; records])).unwrap(), end);
+                        model.push((end, end + records as i64));
+                        end += records as i64;
+                    }
+                    Event::Evict(before) => {
+                        model.retain(|(_, end)| *end > before);
+                        start = model.first().map_or(end, |(base, _)| *base);
+                        prop_assert_eq!(log.evict(before).unwrap(), start);
+                    }
+                    Event::Forget(records) => {
+                        let wanted = end - records;
+                        while end > wanted && let Some((base, _)) = model.pop() {
+                            end = base;
+                        }
+                        log.forget(records).unwrap();
+                    }
+                    Event::Reopen => log = Log::open(&path).unwrap(),
+                }
+                prop_assert_eq!((log.start(), log.end()), (start, end));
+                prop_assert_eq!(offsets(&log, 0, usize::MAX), model.clone());
+            }
+        }
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub use process::{Launch, Process, serve_for_parent};
 
 use broker::{Broker, SPUS};
 
+/// A start, an answer and an end take no longer, even on a machine that stands still for a while.
+const PATIENCE: Duration = Duration::from_secs(90);
+
 /// How a stand-in is started.
 #[derive(Clone, Debug, Parser)]
 #[command(about = "A stand-in for a Fluvio cluster, for tests")]
@@ -165,12 +168,10 @@ impl StandIn {
         options.control_port = control_port;
         let stop = watch::Sender::new(false);
         let mut tasks = JoinSet::new();
-        let run = |listener| (Arc::clone(&broker), listener, stop.subscribe());
-        let (broker_, listener, stopped) = run(controller);
-        tasks.spawn(ports::run(broker_, listener, stopped, controller::serve));
+        tasks.spawn(ports::run(Arc::clone(&broker), controller, stop.subscribe(), controller::serve));
         for (listener, spu) in [first, second].into_iter().zip(SPUS) {
-            let (broker_, listener, stopped) = run(listener);
-            tasks.spawn(ports::run(broker_, listener, stopped, move |broker, socket| data::serve(broker, spu, socket)));
+            let serve = move |broker, socket| data::serve(broker, spu, socket);
+            tasks.spawn(ports::run(Arc::clone(&broker), listener, stop.subscribe(), serve));
         }
         tasks.spawn(control::run(Arc::clone(&broker), control, stop.subscribe()));
         Ok(Self { broker, options, stop, tasks })
@@ -211,11 +212,11 @@ impl StandIn {
     /// Drops all connections and lets go of folder and ports.
     ///
     /// # Errors
-    /// When that takes longer than ten seconds.
+    /// When that takes too long.
     pub async fn stop(mut self) -> Result<Options> {
         self.stop.send_replace(true);
         let ended = async { while self.tasks.join_next().await.is_some() {} };
-        tokio::time::timeout(Duration::from_secs(10), ended).await.context("the stand-in doesn't stop")?;
+        tokio::time::timeout(PATIENCE, ended).await.context("the stand-in doesn't stop")?;
         if Arc::into_inner(self.broker).is_none() {
             bail!("something still uses the stand-in's folder");
         }

@@ -3,12 +3,13 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Program, Stdio};
+use std::sync::mpsc;
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::sync::oneshot;
 
 use super::control;
-use super::{Answer, Command, Lose, Options};
+use super::{Answer, Command, Lose, Options, PATIENCE};
 use crate::free_port;
 
 /// The variable by which a test binary that runs as a stand-in is told how: the arguments, one a line.
@@ -78,11 +79,15 @@ impl Process {
             }
         };
         let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        // a test's harness speaks first
-        let mut said = BufReader::new(child.stdout.take().context("no standard output")?).lines();
-        let is_ready = said.any(|line| line.is_ok_and(|line| line.starts_with('{')));
+        let output = child.stdout.take().context("no standard output")?;
         self.child = Some(child);
-        if !is_ready {
+        let (say, said) = mpsc::sync_channel(1);
+        std::thread::spawn(move || {
+            // a test's harness speaks first
+            let is_ready = BufReader::new(output).lines().any(|line| line.is_ok_and(|line| line.starts_with('{')));
+            say.send(is_ready)
+        });
+        if !said.recv_timeout(PATIENCE).context("the stand-in doesn't get ready")? {
             self.kill()?;
             bail!("the stand-in ended at its start");
         }

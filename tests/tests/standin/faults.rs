@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fluvio::metadata::partition::PartitionSpec;
 use fluvio::metadata::topic::{CleanupPolicy, SegmentBasedPolicy};
+use rand::{Rng, SeedableRng};
 use tests::standin::{Answer, Command};
 
 use super::*;
@@ -32,45 +33,70 @@ async fn a_lost_answer_makes_the_client_send_again() {
     assert_eq!(standin.knobs().lost_acks, 0);
 }
 
-/// Sends batches that are together longer than the limit of one answer, and reads until the last record comes.
-async fn read_cut(compression: Compression) -> (Vec<Result<Held, ErrorCode>>, StandIn, TempDir) {
-    let (folder, standin, client) = cluster(1).await;
+/// How many records [`fill`] sends, and the limit that its batches don't fit in, whole, one after another.
+const FILL: i64 = 200;
+const LIMIT: i32 = 40_000;
+
+/// Sends batches of 16 kB that can't be made smaller.
+async fn fill(client: &Fluvio, compression: Compression) {
     let mut settings = settings();
     settings.compression(compression).linger(Duration::from_millis(50)).batch_size(16_000);
-    let producer = producer(&client, settings).await;
-    let sent: Vec<_> = (0..200).map(|n| format!("{n}{}", "x".repeat(1_000))).collect();
-    send(&producer, &sent).await;
-    let mut stream = stream(&client, 0, 0, 40_000).await;
+    let producer = producer(client, settings).await;
+    let mut random = rand::rngs::StdRng::seed_from_u64(1);
+    let values = (0..FILL).map(|_| (0..1_000).map(|_| random.random_range('!'..'~')).collect());
+    send(&producer, &values.collect::<Vec<String>>()).await;
+}
+
+/// Reads until the last record comes.
+async fn read_limited(client: &Fluvio) -> Vec<Result<Held, ErrorCode>> {
+    let mut stream = stream(client, 0, 0, LIMIT).await;
     let mut items: Vec<Result<Held, ErrorCode>> = Vec::new();
-    while !items.last().is_some_and(|last| last.as_ref().is_ok_and(|held| held.offset == 199)) {
+    while !items.last().is_some_and(|last| last.as_ref().is_ok_and(|held| held.offset == FILL - 1)) {
         items.push(next(&mut stream).await);
     }
-    (items, standin, folder)
+    items
 }
 
 /// What the design builds on: see its list of the client's faults.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_client_silently_skips_records_of_an_answer_that_is_cut_inside_an_uncompressed_batch() {
-    let (items, standin, folder) = read_cut(Compression::None).await;
+    let (folder, standin, client) = cluster(1).await;
+    fill(&client, Compression::None).await;
+    let items = read_limited(&client).await;
     assert!(standin.counts().cut_chunks > 0);
     let offsets: BTreeSet<_> = items.iter().map(|item| item.as_ref().expect("no error is told").offset).collect();
-    assert!(offsets.len() < 200, "nothing was skipped");
-    assert_eq!(dump(folder.path(), TOPIC).unwrap()[0].len(), 200, "the broker has them all");
+    assert!(offsets.len() < FILL as usize, "nothing was skipped");
+    assert_eq!(dump(folder.path(), TOPIC).unwrap()[0].len(), FILL as usize, "the broker has them all");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whole_batches_are_a_knob_too() {
+async fn the_client_tells_of_an_answer_that_is_cut_inside_a_compressed_batch() {
+    let (_folder, standin, client) = cluster(1).await;
+    fill(&client, Compression::Lz4).await;
+    let items = read_limited(&client).await;
+    let errors = items.iter().filter(|item| item.is_err()).count() as u64;
+    assert_eq!(errors, standin.counts().cut_chunks);
+    assert!(errors > 0);
+    let mut expected = 0;
+    for item in items {
+        match item {
+            Ok(held) => {
+                assert!(held.offset == expected || expected < 0, "{} without an error before it", held.offset);
+                expected = held.offset + 1;
+            }
+            // a whole batch is missing
+            Err(_) => expected = -1,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_of_whole_batches_are_read_without_a_gap() {
     let (folder, standin, client) = cluster(1).await;
     standin.turn(|knobs| knobs.whole_batches = true);
-    let mut settings = settings();
-    settings.compression(Compression::None).linger(Duration::from_millis(50)).batch_size(16_000);
-    let producer = producer(&client, settings).await;
-    let sent: Vec<_> = (0..200).map(|n| format!("{n}{}", "x".repeat(1_000))).collect();
-    send(&producer, &sent).await;
-    let mut stream = stream(&client, 0, 0, 40_000).await;
-    for held_ in dump(folder.path(), TOPIC).unwrap().remove(0) {
-        assert_eq!(next(&mut stream).await.unwrap(), held_);
-    }
+    fill(&client, Compression::None).await;
+    let items: Vec<_> = read_limited(&client).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(items, dump(folder.path(), TOPIC).unwrap()[0]);
     assert_eq!(standin.counts().cut_chunks, 0);
 }
 

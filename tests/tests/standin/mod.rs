@@ -174,7 +174,7 @@ async fn what_is_sent_compressed_to_several_partitions_is_read_back() {
     check(&client, folder.path(), &sent).await;
     let counts = standin.counts();
     assert_eq!((counts.records, counts.refused, counts.streams), (2_000, 0, 3));
-    assert!(counts.batches < 1_000 && counts.produce_requests <= counts.batches, "{counts:?}");
+    assert!(counts.batches < 1_000, "{counts:?}");
 
     // what comes later comes over the stream that is already open
     let end = dump(folder.path(), TOPIC).unwrap()[1].len() as i64;

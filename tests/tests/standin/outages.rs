@@ -18,11 +18,16 @@ async fn one(producer: &TopicProducerPool, value: &str) -> ProduceOutput {
 async fn a_refusal_is_told_and_nothing_is_appended() {
     let (folder, standin, client) = cluster(1).await;
     let producer = producer(&client, settings()).await;
-    let refusals = [Refusal::NotLeader, Refusal::PartitionFull, Refusal::TooLarge, Refusal::TimedOut, Refusal::Storage];
-    for refusal in refusals {
+    for (refusal, words) in [
+        (Refusal::NotLeader, "not the leader"),
+        (Refusal::PartitionFull, "storage is full"),
+        (Refusal::TooLarge, "too large"),
+        (Refusal::TimedOut, "exceeded the timeout"),
+        (Refusal::Storage, "storage error"),
+    ] {
         standin.turn(|knobs| knobs.refuse = Some(refusal));
-        let error = within(one(&producer, "refused").await.wait()).await.unwrap_err();
-        assert!(!error.to_string().is_empty());
+        let error = within(one(&producer, "refused").await.wait()).await.unwrap_err().to_string();
+        assert!(error.contains(words), "{refusal:?}: {error}");
     }
     standin.turn(|knobs| knobs.refuse = None);
     assert_eq!(send(&producer, &values(0..1)).await, [(0, 0)]);

@@ -134,5 +134,10 @@ async fn a_broker_that_loses_acknowledged_records_gives_their_offsets_again() {
     assert_eq!(held[6].value, values(6..7)[0].as_bytes());
     assert_eq!(held[7].value, values(99..100)[0].as_bytes());
     standin.kill().unwrap();
-    assert!(standin.start_losing(&[Lose { topic: "none".to_owned(), partition: 0, records: 3 }]).is_err());
+    let options = |records| {
+        let lose = vec![Lose { topic: TOPIC.to_owned(), partition: 0, records }];
+        Options { lose, ..Options::new(folder.path()) }
+    };
+    let error = StandIn::start(options(9)).await.unwrap_err().to_string();
+    assert_eq!(error, "clicks-0 had only 8 of the 9 records to be lost");
 }
