@@ -1,24 +1,39 @@
 //! Listeners and the connections they have accepted.
 
 use std::future::{Future, pending};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::broker::Broker;
+use crate::free_port;
+
+/// How long a port may be in use by one that has just been closed.
+const IN_USE: Duration = Duration::from_secs(5);
 
 /// Listens on this port of loopback, or on any free one when it is 0.
 ///
 /// # Errors
 /// When it is taken.
 pub(super) async fn listen(port: u16) -> io::Result<(TcpListener, u16)> {
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
-    let port = listener.local_addr()?.port();
-    Ok((listener, port))
+    // not one of those that the system gives to outgoing connections: a restart wants it back
+    let port = if port == 0 { free_port()? } else { port };
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let begin = Instant::now();
+    loop {
+        match TcpListener::bind(address).await {
+            // a child that another thread is just starting holds all that is open until it runs its program
+            Err(error) if error.kind() == ErrorKind::AddrInUse && begin.elapsed() < IN_USE => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            listener => return Ok((listener?, port)),
+        }
+    }
 }
 
 /// Accepts connections and runs each by `serve`, until `stop` says so; then none is left.

@@ -1,5 +1,7 @@
 //! Produce: from a request to its answer, with all that may go wrong on purpose.
 
+use std::time::Duration;
+
 use fluvio_protocol::link::ErrorCode;
 use fluvio_protocol::record::{Batch, RawRecords};
 use fluvio_protocol::types::SpuId;
@@ -7,7 +9,6 @@ use fluvio_sc_schema::topic::CompressionAlgorithm;
 use fluvio_spu_schema::produce::{
     DefaultPartitionRequest, DefaultProduceRequest, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
 };
-use std::time::Duration;
 
 use super::broker::Broker;
 use super::partition::Partition;
@@ -23,7 +24,9 @@ pub(super) async fn produce(broker: &Broker, spu: SpuId, request: DefaultProduce
         let partitions = partitions.map(|part| append(broker, spu, &topic.name, compression, part)).collect();
         answer.responses.push(TopicProduceResponse { name: topic.name, partitions });
     }
-    if broker.take(|knobs| &mut knobs.lost_acks) {
+    // the client flushes with requests that hold nothing, too
+    let is_empty = answer.responses.iter().all(|topic| topic.partitions.is_empty());
+    if !is_empty && broker.take(|knobs| &mut knobs.lost_acks) {
         return None;
     }
     let delay = broker.knobs.borrow().ack_delay_ms;
@@ -41,25 +44,19 @@ fn append(
     request: DefaultPartitionRequest,
 ) -> PartitionProduceResponse {
     let partition_index = request.partition_index;
-    let mut answer = PartitionProduceResponse { partition_index, ..Default::default() };
     let batches = request.records.batches;
-    let refused = match broker.store.partition(topic, partition_index) {
-        Some(partition) if partition.is_led_by(spu) => {
-            let refusal = broker.knobs.borrow().refuse.map(|refusal| refusal.code(&partition.key));
-            let count = batches.len();
-            let base_offset = match refusal {
-                Some(code) => Err(code),
-                None => append_all(broker, &partition, compression, batches),
-            };
-            base_offset.map(|base_offset| answer.base_offset = base_offset).map_err(|code| (code, count))
-        }
-        _ => Err((ErrorCode::NotLeaderForPartition, batches.len())),
+    let count = batches.len();
+    let appended = match broker.store.partition(topic, partition_index) {
+        Some(partition) if partition.is_led_by(spu) => append_all(broker, &partition, compression, batches),
+        _ => Err(ErrorCode::NotLeaderForPartition),
     };
-    if let Err((code, batches)) = refused {
-        broker.counters.refused.add(batches);
-        answer.error_code = code;
+    match appended {
+        Ok(base_offset) => PartitionProduceResponse { partition_index, base_offset, ..Default::default() },
+        Err(error_code) => {
+            broker.counters.refused.add(count);
+            PartitionProduceResponse { partition_index, error_code, ..Default::default() }
+        }
     }
-    answer
 }
 
 /// Gives the offset of the first record.
@@ -69,6 +66,10 @@ fn append_all(
     compression: &CompressionAlgorithm,
     batches: Vec<Batch<RawRecords>>,
 ) -> Result<i64, ErrorCode> {
+    let refusal = broker.knobs.borrow().refuse;
+    if let Some(refusal) = refusal {
+        return Err(refusal.code(&partition.key));
+    }
     if !batches.iter().all(|batch| is_allowed(compression, batch)) {
         return Err(ErrorCode::CompressionError);
     }

@@ -50,7 +50,7 @@ pub(super) struct Store {
     leader: SpuId,
     /// Counts changes of topics, partitions and leaders.
     pub(super) epoch: watch::Sender<i64>,
-    _lock: File,
+    lock: File,
 }
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Store {
             offsets: Mutex::new(Offsets::open(&folder.join("offsets"))?),
             leader,
             epoch: watch::Sender::new(1),
-            _lock: lock,
+            lock,
         };
         if store.topic(OFFSETS_TOPIC).is_none() {
             let mut spec = TopicSpec::new_computed(1, 1, None);
@@ -184,6 +184,14 @@ impl Store {
         let is_there = |key: &ReplicaKey| self.partition(&key.topic, key.partition).is_some();
         let stored = offsets.stored.iter().filter(|((key, _), _)| is_there(key));
         stored.map(|((key, consumer), offset)| ConsumerOffset::new(consumer, key.clone(), *offset, 0)).collect()
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // closing is not enough: a child that another thread is just starting holds the file a moment longer. A lock
+        // that can't be given back goes with the process
+        let _kept = self.lock.unlock();
     }
 }
 
