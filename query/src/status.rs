@@ -91,6 +91,8 @@ pub struct EdgeLogsStatus {
     pub waiting: u64,
     /// Hours in which request ids of edge and origin don't meet, for an operator to decide.
     pub mismatched: Vec<MismatchedHour>,
+    /// Hours for which an operator's word is being carried out.
+    pub deciding: Vec<DecidingHour>,
     /// Continuous sources.
     pub sources: Vec<EdgeSource>,
 }
@@ -104,6 +106,18 @@ pub struct MismatchedHour {
     pub hour: UtcMicros,
     /// Lines that wait for the decision.
     pub waiting: u64,
+}
+
+/// An hour for which an operator's word is being carried out.
+#[derive(Clone, Debug, Serialize)]
+pub struct DecidingHour {
+    /// As [`MismatchedHour::provider`].
+    pub provider: String,
+    /// The hour's begin.
+    pub hour: UtcMicros,
+    /// What its lines without an event are.
+    #[serde(rename = "as")]
+    pub word: String,
 }
 
 /// A continuous source of edge logs.

@@ -136,7 +136,7 @@ pub(crate) fn status() -> Status {
             state: "open".into(),
         }],
         sampling: SamplingStatus { active: false, rate: 1.0 },
-        edge_logs: EdgeLogsStatus { queued: 0, waiting: 0, mismatched: vec![], sources: vec![] },
+        edge_logs: EdgeLogsStatus { queued: 0, waiting: 0, mismatched: vec![], deciding: vec![], sources: vec![] },
         hot_links: vec![link("a", "of-a"), link("b", "of-b")],
     }
 }

@@ -1,26 +1,32 @@
 //! `highwater edge-logs …`: what logs came in, what became of their lines, and taking one back.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use processor::import::{Reverted, State, Stored, Summary};
-use processor::settle::{Settler, Standing};
+use processor::settle::{Standing, Word};
 use serde::Serialize;
 use serde_json::json;
 
+use super::logs_again::Missing;
 use super::logs_known::{Known, known};
-use super::{backfill, open, print, summary};
+use super::{backfill, edge_hours, logs_again, open, print, summary};
 use crate::cli::{EdgeLogs, SettleAs};
 use crate::config::Config;
-use crate::run::{Again, enricher, settle_config, turn};
+use crate::run::{Again, turn};
 
 /// Lists the logs, or shows one, as they stand now.
 pub(crate) async fn run(command: EdgeLogs, config: &Config) -> anyhow::Result<ExitCode> {
     match command {
         EdgeLogs::List(flags) => {
             let logs = known(config, None).await?;
-            if flags.json { print::json(&logs)? } else { print::line(&table(&logs))? }
+            if flags.json {
+                print::json(&logs)?;
+            } else {
+                let words = edge_hours::under_way(&open::lake(config)?).await?;
+                let words = words.iter().map(edge_hours::text);
+                print::line(&std::iter::once(table(&logs)).chain(words).collect::<Vec<_>>().join("\n"))?;
+            }
         }
         EdgeLogs::Show { id, json } => {
             let found = known(config, Some(&id)).await?.pop();
@@ -28,30 +34,11 @@ pub(crate) async fn run(command: EdgeLogs, config: &Config) -> anyhow::Result<Ex
             if json { print::json(&log)? } else { print::line(&text(&log))? }
         }
         EdgeLogs::Settle { provider, hour, settle_as, json } => {
-            let (lake, registry) = (open::lake(config)?, Arc::new(open::link_store(config).await?));
-            let mut settler = Settler::new(&lake, registry, Arc::new(enricher(config)?), settle_config(config)).await?;
-            let standing = match settle_as {
+            let word = match settle_as {
                 SettleAs::Recovered => Standing::Recovered,
                 SettleAs::Counted => Standing::Counted,
             };
-            let settled = settler.decide_hour(&provider, hour, standing).await?;
-            if json {
-                print::json(&json!({
-                    "provider": provider, "hour": hour, "as": standing.as_str(), "added": settled.added,
-                    "already_counted": settled.already_counted, "taken_out": settled.taken_out,
-                }))?;
-            } else {
-                let gone = match settled.taken_out {
-                    0 => String::new(),
-                    rows => format!(", {rows} rows that had been recovered taken out"),
-                };
-                print::line(&format!(
-                    "the hour {hour} of {provider} is decided: {}; {} rows added, {} lines counted already{gone}",
-                    standing.as_str(),
-                    settled.added,
-                    settled.already_counted
-                ))?;
-            }
+            return edge_hours::settle(Word { provider, hour, word }, json, config).await;
         }
         EdgeLogs::EndSource { name, json } => end_source(&name, json, config).await?,
         EdgeLogs::Revert { id, json } => return revert(&id, json, config).await,
@@ -99,19 +86,6 @@ struct Outcome {
     deliver_again: Vec<Missing>,
 }
 
-/// A log to be delivered again.
-#[derive(Debug, Serialize)]
-struct Missing {
-    id: String,
-    name: String,
-    location: Option<String>,
-    sha256: String,
-    why: String,
-    /// The import because of which it is to be taken in again, where that is another one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    again_for: Option<String>,
-}
-
 /// Takes an import back and takes in again what overlaps with it. Ends with 1 while something is to be delivered again
 /// because of it.
 async fn revert(id: &str, json: bool, config: &Config) -> anyhow::Result<ExitCode> {
@@ -119,23 +93,10 @@ async fn revert(id: &str, json: bool, config: &Config) -> anyhow::Result<ExitCod
     let _turn = turn(&config.data_dir).await?;
     let (store, lake) = (open::link_store(config).await?, open::lake(config)?);
     let Reverted { import, removed, removed_waiting, was_gone, counted_elsewhere, again } = importer.revert(id).await?;
-    let (reverted, deliver_again) = (import, Vec::new());
-    let mut outcome =
-        Outcome { reverted, removed, removed_waiting, was_gone, counted_elsewhere, again: Vec::new(), deliver_again };
     let intake = Again::new(config, &store, &lake, importer.clone())?;
-    for other in again {
-        match intake.take_in(&other).await {
-            Ok(summary) => outcome.again.push(summary),
-            Err(why) => outcome.deliver_again.push(Missing {
-                again_for: other.summary.again_for.filter(|of| of != id),
-                id: other.summary.id,
-                name: other.summary.name,
-                location: other.location,
-                sha256: other.sha256,
-                why,
-            }),
-        }
-    }
+    let (again, deliver_again) = logs_again::take_in(&intake, again, id).await;
+    let outcome =
+        Outcome { reverted: import, removed, removed_waiting, was_gone, counted_elsewhere, again, deliver_again };
     // events that were to correct rows that went are rows of their own now
     importer.correct().await?;
     if json {
@@ -143,7 +104,7 @@ async fn revert(id: &str, json: bool, config: &Config) -> anyhow::Result<ExitCod
     } else {
         print::line(&told(&outcome))?
     }
-    let is_whole = outcome.deliver_again.iter().all(|log| log.again_for.is_some());
+    let is_whole = outcome.deliver_again.iter().all(|log| !log.is_new());
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -162,21 +123,7 @@ fn told(outcome: &Outcome) -> String {
             outcome.counted_elsewhere
         ));
     }
-    if !outcome.again.is_empty() {
-        lines.push("decided anew, as lines of theirs may have been counted by rows that went:".to_owned());
-        lines.extend(outcome.again.iter().map(summary::text_anew));
-    }
-    let (of_others, own): (Vec<&Missing>, Vec<&Missing>) =
-        outcome.deliver_again.iter().partition(|log| log.again_for.is_some());
-    let missing = |log: &&Missing| format!("  {} (id {}): {}", log.name, log.id, log.why);
-    if !own.is_empty() {
-        lines.push("deliver these again; until then lines of theirs may be missing:".to_owned());
-        lines.extend(own.iter().map(missing));
-    }
-    if !of_others.is_empty() {
-        lines.push("still to be delivered again since others were taken back:".to_owned());
-        lines.extend(of_others.iter().map(missing));
-    }
+    lines.extend(logs_again::text(&outcome.again, &outcome.deliver_again, "by rows that went"));
     lines.join("\n")
 }
 

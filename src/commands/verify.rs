@@ -7,13 +7,14 @@ use std::time::Duration;
 use ingest::ports::{JournalState, Registry as _};
 use processor::import::{State, Stored, unfinished};
 use processor::lake::Lake;
+use processor::settle::Word;
 use query::VerifyReport;
 use redirect::links::LinkStore;
 use schemas::UtcMicros;
 use schemas::tables::Table;
 use serde::Serialize;
 
-use super::{open, print};
+use super::{edge_hours, open, print};
 use crate::cli::Json;
 use crate::config::Config;
 use crate::run::{Found, Held, trouble};
@@ -48,6 +49,8 @@ struct Verified {
     journals: Vec<JournalProgress>,
     /// Logs of which lines may be missing.
     edge_logs: Vec<LogProgress>,
+    /// Hours whose misses may be counted otherwise than an operator has said.
+    deciding: Vec<Word>,
 }
 
 /// A log that is coming in, is being taken back, or was to be taken in again.
@@ -75,10 +78,11 @@ pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode
     let complete_through = store.complete_through(UtcMicros::now()).await?;
     let clicks = open::query_service(config).await?.verify(config.edge.max_skew.0).await?;
     let (edge_logs, now) = (unfinished(&lake).await?, UtcMicros::now());
+    let deciding = edge_hours::under_way(&lake).await?;
     let ok =
         clicks.ok && journals.iter().all(|journal| journal.ok) && edge_logs.iter().all(|log| is_on_its_way(log, now));
     let edge_logs: Vec<LogProgress> = edge_logs.into_iter().map(LogProgress::of).collect();
-    let verified = Verified { ok, complete_through, clicks, journals, edge_logs };
+    let verified = Verified { ok, complete_through, clicks, journals, edge_logs, deciding };
     if flags.json {
         print::json(&verified)?;
     } else {
@@ -145,6 +149,7 @@ fn text(verified: &Verified) -> String {
         let note = log.note.as_deref().unwrap_or("lines of it may be missing");
         format!("edge log {} (id {}) {}: {note}", log.name, log.id, log.state)
     }));
+    lines.extend(verified.deciding.iter().map(edge_hours::text));
     lines.push(format!("complete through {}", verified.complete_through));
     lines.push(if verified.ok { "all is well" } else { "there are differences" }.to_owned());
     lines.join("\n")

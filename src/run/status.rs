@@ -10,10 +10,10 @@ use ingest::ports::{Coverage as _, JournalState, Reached, RegisteredJournal, Reg
 use ingest::topic::TopicHealth;
 use processor::import::{State, Summary, unfinished};
 use processor::lake::Lake;
-use processor::settle::{Mismatched, waiting};
+use processor::settle::{Mismatched, Word, waiting, words_under_way};
 use query::status::{
-    EdgeLogsStatus, EdgeSource as SourceStatus, JournalStatus, MismatchedHour, PartitionStatus, SamplingStatus, Status,
-    StreamStatus,
+    DecidingHour, EdgeLogsStatus, EdgeSource as SourceStatus, JournalStatus, MismatchedHour, PartitionStatus,
+    SamplingStatus, Status, StreamStatus,
 };
 use query::{Freshness, StatusError, StatusSource};
 use redirect::links::{EdgeSource, LinkStore};
@@ -207,6 +207,11 @@ impl Sources {
         let arrivals = self.lake.table(Table::Arrivals).await.map_err(failed)?;
         let mismatched = processor::settle::mismatched(&self.lake).await.map_err(failed)?;
         let hour = |one: Mismatched| MismatchedHour { provider: one.provider, hour: one.hour, waiting: one.waiting };
+        let clicks = self.lake.table(Table::Clicks).await.map_err(failed)?;
+        let deciding = words_under_way(&clicks).into_iter().map(|Word { provider, hour, word }| {
+            let word = word.as_str().to_owned();
+            DecidingHour { provider, hour, word }
+        });
         let left = unfinished(&self.lake).await.map_err(failed)?;
         let is_due = |summary: &Summary| match summary.state {
             State::Queued | State::Reverting => true,
@@ -218,6 +223,7 @@ impl Sources {
             queued: self.store.queued_logs().await.map_err(failed)? + again as u64,
             waiting: waiting(&arrivals).await.map_err(failed)?,
             mismatched: mismatched.into_iter().map(hour).collect(),
+            deciding: deciding.collect(),
             sources: sources
                 .into_iter()
                 .map(|source| SourceStatus {

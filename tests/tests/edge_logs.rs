@@ -112,6 +112,26 @@ async fn an_import_is_taken_back_and_what_overlaps_is_taken_in_again() -> anyhow
     node.stop().await
 }
 
+/// Begins a command, and kills it so many milliseconds after the first commit of `clicks`.
+async fn killed(node: &Node, arguments: &[&str], pause: u64) -> anyhow::Result<()> {
+    let entries = || {
+        let folder = node.data().join("lake").join("clicks").join("_delta_log");
+        std::fs::read_dir(folder).map_or(0, Iterator::count)
+    };
+    let before = entries();
+    let mut command = std::process::Command::new(node.binary());
+    command.arg("--config").arg(node.config()).current_dir(node.folder()).args(arguments);
+    let mut child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn()?;
+    while entries() <= before && child.try_wait()?.is_none() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // somewhere in what it does then
+    tokio::time::sleep(Duration::from_millis(pause)).await;
+    child.kill()?;
+    child.wait()?;
+    Ok(())
+}
+
 /// A revert that is killed at any moment loses nothing of what others hold: `up` goes on with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_revert_is_ended_and_nothing_of_others_is_lost() -> anyhow::Result<()> {
@@ -130,22 +150,7 @@ async fn a_killed_revert_is_ended_and_nothing_of_others_is_lost() -> anyhow::Res
             backfill(&node, &write(node.folder(), &format!("a{round}-{part}.log"), &text.concat())?)?;
         }
         total += 204;
-        let entries = |table: &str| {
-            let folder = node.data().join("lake").join(table).join("_delta_log");
-            std::fs::read_dir(folder).map_or(0, Iterator::count)
-        };
-        let before = entries("clicks");
-        let mut command = std::process::Command::new(node.binary());
-        command.arg("--config").arg(node.config()).current_dir(node.folder());
-        command.args(["edge-logs", "revert", reverted["id"].as_str().unwrap_or_default()]);
-        let mut child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn()?;
-        while entries("clicks") <= before && child.try_wait()?.is_none() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        // somewhere in what it does then
-        tokio::time::sleep(Duration::from_millis(pause)).await;
-        child.kill()?;
-        child.wait()?;
+        killed(&node, &["edge-logs", "revert", reverted["id"].as_str().unwrap_or_default()], pause).await?;
     }
     let until = std::time::Instant::now() + Duration::from_secs(120);
     let open = |list: &Value| {
@@ -164,6 +169,7 @@ async fn a_killed_revert_is_ended_and_nothing_of_others_is_lost() -> anyhow::Res
 #[tokio::test(flavor = "multi_thread")]
 async fn misses_of_an_edge_without_ids_are_held_for_the_operator() -> anyhow::Result<()> {
     const CLICKS: u64 = 240;
+    const FEW: u64 = 60;
     for (word, counted) in [("counted", CLICKS), ("recovered", 2 * CLICKS)] {
         let settings =
             "[edge]\nprovider = \"nginx\"\nskew = \"1s\"\nrepeat = \"1s\"\nrecover_after = \"2s\"\nmax_skew = \"1m\"";
@@ -187,27 +193,43 @@ async fn misses_of_an_edge_without_ids_are_held_for_the_operator() -> anyhow::Re
             eprintln!("not told: a new hour has just begun");
             return node.stop().await;
         }
-        let log = write(node.folder(), "edge.log", &lines("go.example.com", "MISS", 0..CLICKS, before))?;
+        // so few misses count beside their clicks
+        let few = write(node.folder(), "few.log", &lines("go.example.com", "MISS", 0..FEW, before))?;
+        backfill(&node, &few)?;
+        let all_in = |status: &Value| status["edge_logs"]["waiting"] == 0;
+        node.wait_for("/v1/status", Duration::from_secs(60), all_in).await?;
+        let log = write(node.folder(), "edge.log", &lines("go.example.com", "MISS", FEW..CLICKS, before))?;
         let summary = backfill(&node, &log)?;
         assert_eq!(summary["added"]["recovered"], 0, "{summary:#}");
-        let is_named = |status: &Value| status["edge_logs"]["mismatched"][0]["waiting"] == CLICKS;
+        let is_named = |status: &Value| status["edge_logs"]["mismatched"][0]["waiting"] == CLICKS - FEW;
         let status = node.wait_for("/v1/status", Duration::from_secs(60), is_named).await?;
         assert_eq!(status["edge_logs"]["mismatched"][0]["provider"], "nginx");
-        assert_eq!(rows(&node)?, CLICKS);
+        assert_eq!(rows(&node)?, CLICKS + FEW);
         let id = summary["id"].as_str().unwrap_or_default();
         let shown = node.ok(&["edge-logs", "show", id])?;
         assert!(shown.contains("mismatched: in the hour"), "{shown}");
         assert_eq!(node.metric("highwater_edge_log_mismatched_hours", &[]).await?, 1);
 
         let hour = status["edge_logs"]["mismatched"][0]["hour"].as_str().unwrap_or_default().to_owned();
-        let decide = ["edge-logs", "settle", "--provider", "nginx", "--hour", &hour[..13], "--as", word];
-        node.ok(&decide)?;
+        let decide = ["edge-logs", "settle", "--provider", "nginx", "--hour", &hour[..13], "--json", "--as"];
+        // killed somewhere, `up` goes on with it
+        killed(&node, &[&decide[..], &[word]].concat(), 0).await?;
+        let none = |list: &Value| list.as_array().is_some_and(Vec::is_empty);
+        let is_ended = |status: &Value| none(&status["edge_logs"]["deciding"]);
+        node.wait_for("/v1/status", Duration::from_secs(60), is_ended).await?;
+        node.json(&[&decide[..], &[word]].concat())?;
         let is_over = |status: &Value| {
             let logs = &status["edge_logs"];
-            logs["waiting"] == 0 && logs["mismatched"].as_array().is_some_and(Vec::is_empty)
+            logs["waiting"] == 0 && none(&logs["mismatched"]) && none(&logs["deciding"])
         };
         node.wait_for("/v1/status", Duration::from_secs(60), is_over).await?;
         assert_eq!(rows(&node)?, counted, "{word}");
+        node.ok(&["verify"])?;
+        // and as the other
+        let (other, other_counted) = if word == "counted" { ("recovered", 2 * CLICKS) } else { ("counted", CLICKS) };
+        let changed = node.json(&[&decide[..], &[other]].concat())?;
+        assert_eq!(changed["was"], word, "{changed:#}");
+        assert_eq!(rows(&node)?, other_counted, "{other}");
         node.ok(&["verify"])?;
         node.stop().await?;
     }

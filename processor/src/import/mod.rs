@@ -11,10 +11,11 @@
 //! * [`options`]: what an import is told; [`summary`]: what it says; [`error`](ImportError): why it was refused
 //! * `identity`: the content's hash; `pipeline`, `worker`, `links`, `reading`, `judge`, `made_ids`, `tally`: bytes to chunks
 //! * `importer`, `run`, `opened`: one import from its first byte to its summary; `ahead`: the one after it
-//! * [`revert`], `set_back`: an import taken back, others decided anew; [`posts`]: events that are posted, a body at a time
+//! * [`revert`], `again`, `set_back`: an import taken back, others decided anew; `words`: an operator's word carried out
+//! * [`posts`]: events that are posted, a body at a time
 //! * `checks`: what is odd about the lines of a file
-//! * `begin`: an import is named; `land`, `arriving`: chunks into the lake; `side`, `recount`, `stored`: the side tables, and what the lake says of an
-//!   import; `dry`
+//! * `begin`: an import is named; `land`, `arriving`: chunks into the lake; `side`, `recount`, `stored`: the side tables, and
+//!   what the lake says of an import; `dry`
 //!
 //! Invariants
 //! * A chunk of lines goes whole into one table, with the transaction that says so; killed anywhere, a repeat goes on
@@ -26,6 +27,7 @@
 //! Failure: a line that can't be read is rejected and the file goes on; a file that can't be read on keeps what has
 //! landed; a lake or link store that fails ends the import, to be repeated.
 
+mod again;
 mod ahead;
 mod arriving;
 mod begin;
@@ -55,6 +57,7 @@ mod tally;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod words;
 mod worker;
 
 pub use ahead::Ahead;
@@ -68,3 +71,4 @@ pub use posts::EventDesk;
 pub use revert::{RevertError, Reverted};
 pub use stored::{Stored, stored, unfinished};
 pub use summary::{Added, IgnoredLines, Planned, State, Summary};
+pub use words::Decided;

@@ -15,18 +15,19 @@
 //! `reverting`; so does bringing the file again, which ends the revert. An import that comes in while rows leave may
 //! count lines by them still: it is found afterwards, ended or under way.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use schemas::UtcMicros;
 
+use super::again::{as_of_now, found_again, mark, names, overlapping};
 use super::importer::{Importer, Tables};
 use super::options::ImportConfig;
 use super::posts::POSTED;
 use super::recount::held_of;
 use super::set_back::{UnderWay, brought, land, set_back, txn_of};
-use super::side::{room_for, told_anew};
-use super::stored::{Stored, refreshed, row_of, rows};
+use super::side::room_for;
+use super::stored::{Stored, row_of};
 use super::summary::{State, Summary};
 use crate::lake::{Change, TableHandle};
 use crate::settle::SettleError;
@@ -82,17 +83,6 @@ impl Importer {
         self.shared.give_back(tables);
         reverted
     }
-
-    /// Says of an import that was to be taken in again that it can't be, and why, unless somebody has done it since.
-    ///
-    /// # Errors
-    /// When the lake fails.
-    pub async fn give_up(&self, id: &str, why: &str) -> Result<(), RevertError> {
-        let mut tables = self.shared.tables().await?;
-        let given_up = give_up(&mut tables, id, why).await;
-        self.shared.give_back(tables);
-        given_up
-    }
 }
 
 /// How far from an import others may have been decided by it.
@@ -132,20 +122,13 @@ async fn revert(tables: &mut Tables, id: &str, reach: &Reach) -> Result<Reverted
     tables.settler.close_empty_hours(&import.provider).await?;
     let was_gone = was_reverted && removed + removed_waiting == 0;
     forget_rejects(&mut tables.side.rejects, &import).await?;
-    let again = settled_again(tables, &import, reach, was_gone).await?;
+    let again = found_again(tables, id, was_gone, |other| is_near(other, &import, reach)).await?;
     let import = Stored { summary: taken_back(&import), ..import };
-    mark(tables, &import.summary, &again).await?;
+    mark(tables, Some(&import.summary), id, &again).await?;
     // one that somebody has brought again in between has been marked nevertheless: it is decided anew once more
-    set_back(tables, &names(&import, &again), UnderWay::Too).await?;
+    set_back(tables, &names(id, &again), UnderWay::Too).await?;
     let counted_elsewhere = if was_gone { 0 } else { now.summary.already_counted };
     Ok(Reverted { import, removed, removed_waiting, was_gone, counted_elsewhere, again })
-}
-
-/// The import with what the lake holds of it.
-async fn as_of_now(tables: &Tables, import: &Stored) -> Result<Stored, RevertError> {
-    let (clicks, arrivals) = (&tables.settler.desk.clicks, &tables.settler.arrivals);
-    let mut now = refreshed(vec![import.clone()], &tables.side.edge_files, clicks, arrivals).await?;
-    Ok(now.pop().unwrap_or_else(|| import.clone()))
 }
 
 /// Whether the lake holds rows of the import, whatever is said of it: somebody may have begun to bring it again.
@@ -161,34 +144,14 @@ async fn holds_rows(tables: &Tables, import: &Stored) -> Result<bool, RevertErro
 
 /// Names what is about to be done, before the first row leaves.
 async fn announce(tables: &mut Tables, import: &Stored, reach: &Reach) -> Result<(), RevertError> {
-    let again = overlapping(tables, import, reach, false).await?;
+    let again = overlapping(tables, false, |other| is_near(other, import, reach)).await?;
     let mut summary = import.summary.clone();
     summary.state = State::Reverting;
     summary.note = Some(format!("is being taken back; `highwater edge-logs revert {}` goes on with it", summary.id));
-    set_back(tables, &names(import, &again), UnderWay::Not).await?;
-    mark(tables, &summary, &again).await?;
-    set_back(tables, &names(import, &again), UnderWay::Not).await
-}
-
-/// Finds the imports that overlap once the rows have gone, and sets them and those under way back. One that has ended
-/// between the two may be neither, and is found by a second look; one that ends later began anew.
-async fn settled_again(
-    tables: &mut Tables,
-    import: &Stored,
-    reach: &Reach,
-    was_gone: bool,
-) -> Result<Vec<Stored>, RevertError> {
-    let mut again = overlapping(tables, import, reach, was_gone).await?;
-    let seen = tables.side.edge_files.version();
-    set_back(tables, &names(import, &again), UnderWay::Too).await?;
-    if tables.side.edge_files.version() > seen {
-        let known: HashSet<String> = again.iter().map(|other| other.summary.id.clone()).collect();
-        let mut late = overlapping(tables, import, reach, was_gone).await?;
-        late.retain(|other| !known.contains(&other.summary.id));
-        set_back(tables, &names(import, &late), UnderWay::Not).await?;
-        again.extend(late);
-    }
-    Ok(again)
+    set_back(tables, &names(&summary.id, &again), UnderWay::Not).await?;
+    mark(tables, Some(&summary), &summary.id, &again).await?;
+    set_back(tables, &names(&summary.id, &again), UnderWay::Not).await?;
+    Ok(())
 }
 
 /// The import once it is taken back. What is posted later in the day goes on under the same id.
@@ -201,81 +164,14 @@ fn taken_back(import: &Stored) -> Summary {
     }
 }
 
-fn names<'a>(import: &'a Stored, again: &'a [Stored]) -> HashSet<&'a str> {
-    again.iter().chain([import]).map(|import| import.summary.id.as_str()).collect()
-}
-
-/// The imports that may have lines counted because of rows that go: of the same provider, near in time, with lines
-/// counted by others, or because of events that told of them; and those that are to be taken in again in any case. With
-/// `only_queued` (all else was done before) those alone.
-async fn overlapping(
-    tables: &mut Tables,
-    gone: &Stored,
-    reach: &Reach,
-    only_queued: bool,
-) -> Result<Vec<Stored>, RevertError> {
-    let Some((from, to)) = gone.times() else { return Ok(Vec::new()) };
-    let near = |summary: &Summary| {
-        let by_told = gone.is_of_events() && summary.noted.by_status > 0;
-        let far = if by_told { reach.told } else { reach.max_skew };
-        let times: Option<(UtcMicros, UtcMicros)> = summary.first.zip(summary.last);
-        times.is_some_and(|(first, last)| first <= to.plus(far) && last >= from.minus(far))
-    };
-    let (edge_files, settler) = (&mut tables.side.edge_files, &mut tables.settler);
-    edge_files.refresh().await?;
-    settler.arrivals.refresh().await?;
-    settler.desk.clicks.refresh().await?;
-    let mut others = rows(edge_files).await?;
-    others.retain(|other| {
-        let goes = matches!(other.summary.state, State::Reverted | State::Reverting);
-        other.summary.id != gone.summary.id && !goes && other.provider == gone.provider && near(&other.summary)
-    });
-    let mut others = refreshed(others, edge_files, &settler.desk.clicks, &settler.arrivals).await?;
-    others.retain(|other| {
-        let is_open = other.summary.state != State::Done;
-        is_open || !only_queued && other.summary.already_counted > 0
-    });
-    others.sort_by_key(|other| other.imported_at);
-    Ok(others)
-}
-
-/// Says in `edge_files` what has become of the import, and what is to be taken in again.
-async fn mark(tables: &mut Tables, gone: &Summary, again: &[Stored]) -> Result<(), RevertError> {
-    let mut summaries = HashMap::from([(gone.id.clone(), gone.clone())]);
-    for other in again {
-        let mut summary = other.summary.clone();
-        let whose = summary.again_for.get_or_insert_with(|| gone.id.clone());
-        summary.note =
-            Some(format!("to be taken in again, as import {whose} was taken back: lines of this one may count now"));
-        summary.state = State::Queued;
-        summaries.insert(summary.id.clone(), summary);
-    }
-    tell(&mut tables.side.edge_files, &summaries).await
-}
-
-/// Gives rows of `edge_files` these summaries; none of them is told of any more as taken in.
-async fn tell(edge_files: &mut TableHandle, summaries: &HashMap<String, Summary>) -> Result<(), RevertError> {
-    let told: Vec<String> = summaries.keys().map(|id| txn_of(id)).collect();
-    land(edge_files, async |table: &TableHandle| {
-        let txns = told.iter().flat_map(|txn| table.txns_with_prefix(txn)).map(|(txn, _)| (txn.to_owned(), 0));
-        let txns = txns.collect();
-        Ok(Change { txns, ..told_anew(table, summaries).await? })
-    })
-    .await
-}
-
-async fn give_up(tables: &mut Tables, id: &str, why: &str) -> Result<(), RevertError> {
-    let Some(import) = row_of(&tables.side.edge_files, id).await? else { return Ok(()) };
-    let mut summary = as_of_now(tables, &import).await?.summary;
-    if !matches!(summary.state, State::Queued | State::Running) {
-        return Ok(());
-    }
-    summary.state = State::Failed;
-    let because = summary.again_for.as_ref().map(|id| format!(", as import {id} was taken back")).unwrap_or_default();
-    summary.note = Some(format!(
-        "should have been taken in again{because}, but {why}; deliver it again, else lines of it may be missing"
-    ));
-    tell(&mut tables.side.edge_files, &HashMap::from([(id.to_owned(), summary)])).await
+/// Whether lines of another import may be counted because of rows that go: those of the same provider, near in time, or
+/// taken by what events tell.
+fn is_near(other: &Stored, gone: &Stored, reach: &Reach) -> bool {
+    let Some((from, to)) = gone.times() else { return false };
+    let by_told = gone.is_of_events() && other.summary.noted.by_status > 0;
+    let far = if by_told { reach.told } else { reach.max_skew };
+    let is_other = other.summary.id != gone.summary.id && other.provider == gone.provider;
+    is_other && other.meets(from.minus(far), to.plus(far))
 }
 
 /// Lines that the import rejected go with it.
@@ -285,5 +181,6 @@ async fn forget_rejects(rejects: &mut TableHandle, gone: &Stored) -> Result<(), 
     land(rejects, async |table: &TableHandle| {
         Ok(Change { txns: txns.clone(), ..room_for(table, "import_id", id).await? })
     })
-    .await
+    .await?;
+    Ok(())
 }

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use super::importer::Tables;
 use super::land::contained;
-use super::revert::RevertError;
 use super::run::ID_DIGITS;
 use super::stored::rows;
 use crate::lake::{Change, CommitError, TableHandle};
@@ -32,24 +31,31 @@ pub(super) fn txn_of(id: &str) -> String {
     format!("file/{id}")
 }
 
+/// The import that a transaction is of.
+fn id_of(txn: &str) -> &str {
+    txn.trim_start_matches("file/").get(..ID_DIGITS).unwrap_or_default()
+}
+
 /// Sets the transactions of the imports `anew` back, and those of imports that are under way or were never ended.
 pub(super) async fn set_back(
     tables: &mut Tables,
     anew: &HashSet<&str>,
     under_way: UnderWay,
-) -> Result<(), RevertError> {
+) -> Result<(), SettleError> {
     let (settler, edge_files) = (&mut tables.settler, &mut tables.side.edge_files);
     settler.desk.clicks.refresh().await?;
     settler.arrivals.refresh().await?;
     edge_files.refresh().await?;
     let ended: HashSet<String> = rows(edge_files).await?.into_iter().map(|import| import.summary.id).collect();
-    let mut back: Vec<String> = brought(settler).into_iter().collect();
+    let mut back = brought(settler);
     back.retain(|txn| {
-        let id = txn.trim_start_matches("file/").get(..ID_DIGITS).unwrap_or_default();
         // told of with its last chunk alone; one that was set back and is brought again has its row from before
-        let is_over = ended.contains(id) && edge_files.txn(txn).unwrap_or(0) == contained(settler, txn);
-        anew.contains(id) || under_way == UnderWay::Too && !is_over
+        let is_over = ended.contains(id_of(txn)) && edge_files.txn(txn).unwrap_or(0) == contained(settler, txn);
+        anew.contains(id_of(txn)) || under_way == UnderWay::Too && !is_over
     });
+    // a last chunk that was told of and lands right now was decided before: it expects its transaction to be as it was
+    let lands = |(txn, chunks): &(&str, i64)| anew.contains(id_of(txn)) && *chunks > contained(settler, txn);
+    back.extend(edge_files.txns_with_prefix("file/").filter(lands).map(|(txn, _)| txn.to_owned()));
     let change = || Change { txns: back.iter().map(|txn| (txn.clone(), 0)).collect(), ..Change::default() };
     if !back.is_empty() {
         for table in [&mut settler.desk.clicks, &mut settler.arrivals] {
@@ -63,7 +69,7 @@ pub(super) async fn set_back(
 pub(super) async fn land(
     table: &mut TableHandle,
     change: impl AsyncFn(&TableHandle) -> Result<Change, SettleError>,
-) -> Result<(), RevertError> {
+) -> Result<(), SettleError> {
     for _ in 0..TRIES {
         table.refresh().await?;
         let change = fenced(table, change(table).await?);
@@ -73,5 +79,5 @@ pub(super) async fn land(
             Err(_) => {}
         }
     }
-    Err(SettleError::Busy { tries: TRIES }.into())
+    Err(SettleError::Busy { tries: TRIES })
 }

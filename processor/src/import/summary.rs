@@ -221,7 +221,8 @@ pub struct Summary {
     /// What a person should know, such as a file that ends in the middle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The import whose taking back makes this one be decided anew; its lines may be missing until then.
+    /// The import whose taking back makes this one be decided anew, or the provider and hour (`nginx 2026-…`) of which an
+    /// operator's word does; its lines may be missing until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again_for: Option<String>,
     /// Of a dry run: what would be added, by UTC day.

@@ -9,6 +9,7 @@ mod guard;
 mod parties;
 mod revert;
 mod union;
+mod words;
 
 use std::io::Write as _;
 use std::sync::Arc;

@@ -56,7 +56,7 @@ mod withdraw;
 pub use compact::CompactConfig;
 pub use correct::policy::Patience;
 pub use error::SettleError;
-pub use guard::{DecideError, Edge, Mismatched, Standing, mismatched};
+pub use guard::{DecideError, Edge, Mismatched, Standing, Word, mismatched, words_under_way};
 pub use ids::IdIndex;
 pub use settler::{SettleConfig, Settled, Settler};
 pub use union::{Arrival, Decision, Fate, Remark, union};

@@ -77,8 +77,6 @@ pub struct Settled {
     pub corrected: u64,
     /// Arrivals looked at that wait on.
     pub waiting: u64,
-    /// Rows that left `clicks` because an operator has said that their lines are counted.
-    pub taken_out: u64,
     /// Merges made.
     pub merges: u64,
     /// Checkpoints made, and log entries and dead files deleted.

@@ -1,6 +1,8 @@
-//! Logs to be taken in again because an import was taken back, and reverts that somebody has begun and not ended.
+//! Logs to be taken in again because an import was taken back or an operator's word is another; and reverts and words that
+//! somebody has begun to carry out and not ended.
 //!
 //! ```text
+//! clicks ─────look──► a word that is under way ──────► Importer::settle_hour ──► more that are queued
 //! edge_files ──look──► reverting, and stays so ──────► Importer::revert ──► more that are queued
 //!                 └──► queued, or without its end ──► bytes from where it came ──► Importer ──► done
 //!                                                        └─ gone, or others ──► failed, with the reason
@@ -13,8 +15,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use processor::import::{Importer, Input, RevertError, State, Stored, Summary, unfinished};
+use processor::import::{Importer, Input, State, Stored, Summary, unfinished};
 use processor::lake::{Lake, TableHandle};
+use processor::settle::{Word, words_under_way};
 use redirect::links::LinkStore;
 use schemas::tables::Table;
 use tokio::runtime::Handle;
@@ -48,9 +51,28 @@ pub(crate) struct Again {
 #[derive(Debug, Default)]
 struct Known {
     edge_files: Option<TableHandle>,
-    /// Whether anything was left to do at that version.
+    clicks: Option<TableHandle>,
+    /// Whether anything was left to do at those versions.
     is_idle: bool,
+    /// By an import's id, or a word's hour.
     seen: HashMap<String, Seen>,
+}
+
+/// A thing to be done.
+#[derive(Debug)]
+enum Task {
+    Log(Box<Stored>),
+    Word(Word),
+}
+
+impl Task {
+    /// What it is known by.
+    fn id(&self) -> String {
+        match self {
+            Self::Log(import) => import.summary.id.clone(),
+            Self::Word(word) => format!("{} {}", word.provider, word.hour),
+        }
+    }
 }
 
 /// What is known of a thing to be done.
@@ -142,14 +164,10 @@ impl Again {
 
     /// One look, and what follows from it.
     async fn look(&self, known: &mut Known) -> anyhow::Result<()> {
-        let has_news = match &mut known.edge_files {
-            Some(edge_files) => edge_files.refresh().await?,
-            none => {
-                *none = Some(self.lake.table(Table::EdgeFiles).await?);
-                true
-            }
-        };
-        if known.is_idle && !has_news {
+        let has_news = follow(&mut known.edge_files, &self.lake, Table::EdgeFiles).await?;
+        follow(&mut known.clicks, &self.lake, Table::Clicks).await?;
+        let words = known.clicks.as_ref().map(words_under_way).unwrap_or_default();
+        if known.is_idle && !has_news && words.is_empty() {
             return Ok(());
         }
         known.is_idle = false;
@@ -157,20 +175,41 @@ impl Again {
         // one that comes in for the first time is whose who brings it: killed, it is for them to say what becomes of it
         let is_coming_in = |import: &Stored| import.is_begun && import.summary.again_for.is_none();
         open.retain(|import| import.summary.state != State::Failed && !is_coming_in(import));
-        known.seen.retain(|id, _| open.iter().any(|import| import.summary.id == *id));
         known.is_idle = open.is_empty();
+        let logs = open.into_iter().map(|import| Task::Log(Box::new(import)));
+        // words first: what they ask for is queued then
+        let tasks: Vec<Task> = words.into_iter().map(Task::Word).chain(logs).collect();
+        known.seen.retain(|id, _| tasks.iter().any(|task| task.id() == *id));
         // whoever takes a log back right now does all this
         let Some(_turn) = lock::try_turn(&self.data_dir)? else { return Ok(()) };
-        for import in open {
+        for task in tasks {
             let unseen = || Seen { looks: 0, tries: 0, not_before: Instant::now() };
-            let seen = known.seen.entry(import.summary.id.clone()).or_insert_with(unseen);
+            let seen = known.seen.entry(task.id()).or_insert_with(unseen);
             seen.looks += 1;
             if seen.looks >= LOOKS && seen.not_before <= Instant::now() {
                 seen.tries += 1;
-                self.attend(&import, seen).await;
+                match task {
+                    Task::Log(import) => self.attend(&import, seen).await,
+                    Task::Word(word) => self.carry_out(word, seen).await,
+                }
             }
         }
         Ok(())
+    }
+
+    /// Goes on with an operator's word.
+    async fn carry_out(&self, word: Word, seen: &mut Seen) {
+        let Word { provider, hour, word } = word;
+        let (importer, of) = (self.importer.clone(), provider.clone());
+        let done = apart(move || async move { importer.settle_hour(&of, hour, word).await.map(drop) }).await;
+        match done.err().map(|fault| (fault.next(seen.tries), fault)) {
+            None => tracing::info!(provider, %hour, word = word.as_str(), "an operator's word is carried out"),
+            Some((Next::GiveUp, _)) => {}
+            Some((Next::Again(pause), fault)) => {
+                tracing::warn!(provider, %hour, why = fault.why(), ?pause, "an operator's word can't be carried out now");
+                seen.not_before = Instant::now() + pause;
+            }
+        }
     }
 
     async fn attend(&self, import: &Stored, seen: &mut Seen) {
@@ -200,10 +239,22 @@ impl Again {
     }
 }
 
+/// Goes on to the newest version of a table. Returns whether there was a newer one than was known.
+async fn follow(handle: &mut Option<TableHandle>, lake: &Lake, table: Table) -> anyhow::Result<bool> {
+    match handle {
+        Some(handle) => Ok(handle.refresh().await?),
+        none => {
+            *none = Some(lake.table(table).await?);
+            Ok(true)
+        }
+    }
+}
+
 /// Does work on a thread of its own: rewriting files takes longer than other tasks should wait.
-async fn apart<W>(work: impl FnOnce() -> W + Send + 'static) -> Result<(), Fault>
+async fn apart<W, E>(work: impl FnOnce() -> W + Send + 'static) -> Result<(), Fault>
 where
-    W: Future<Output = Result<(), RevertError>>,
+    W: Future<Output = Result<(), E>>,
+    E: std::fmt::Display + Send + 'static,
 {
     let runtime = Handle::current();
     match tokio::task::spawn_blocking(move || runtime.block_on(work())).await {

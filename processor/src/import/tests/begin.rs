@@ -5,8 +5,12 @@ use super::*;
 const CHUNKS: u64 = 4;
 
 fn bench_of_chunks() -> Bench {
-    // a chunk a block
-    bench_with(Journals::default(), ImportConfig { chunk_lines: 1, ..ImportConfig::default() })
+    bench_with(Journals::default(), in_chunks(ImportConfig::default()))
+}
+
+/// With a chunk a block.
+pub(super) fn in_chunks(config: ImportConfig) -> ImportConfig {
+    ImportConfig { chunk_lines: 1, ..config }
 }
 
 fn log() -> String {
@@ -29,7 +33,7 @@ impl Bench {
     }
 
     /// Brings the first chunk of a log and is killed then.
-    async fn killed_half_in(&self, log: &str) {
+    pub(super) async fn killed_half_in(&self, log: &str) {
         let (gate, under_way) = self.half_in(log).await;
         under_way.abort();
         self.store.set_down(true);

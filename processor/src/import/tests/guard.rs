@@ -64,6 +64,11 @@ impl Bench {
         clicks.commit(Change { add, ..Change::default() }).await.unwrap();
     }
 
+    /// Says what lines of an hour are.
+    pub(super) async fn settles(&self, provider: &str, hour: UtcMicros, word: Standing) -> Decided {
+        self.importer.settle_hour(provider, hour, word).await.unwrap()
+    }
+
     pub(super) async fn settler_behind_nginx(&self) -> Settler {
         self.settler_of(SettleConfig { edge: behind("nginx"), ..SettleConfig::default() }).await
     }
@@ -107,13 +112,12 @@ async fn an_edge_that_sends_no_id_has_no_miss_counted_twice() {
         let again = bench.import(&log).await;
         assert_eq!((again.waiting, again.mismatched), (300, open(hour, 300)));
 
-        let wrong = settler.decide_hour("nginx", UtcMicros(hour.0 + HOUR), word).await.unwrap_err();
+        let wrong = bench.importer.settle_hour("nginx", UtcMicros(hour.0 + HOUR), word).await.unwrap_err();
         assert!(matches!(wrong, DecideError::NotMismatched { .. }), "{wrong}");
-        settler.decide_hour("nginx", hour, word).await.unwrap();
-        settler.decide_hour("nginx", hour, word).await.unwrap();
-        let other = if word == Standing::Counted { Standing::Recovered } else { Standing::Counted };
-        let wrong = settler.decide_hour("nginx", hour, other).await.unwrap_err();
-        assert!(matches!(wrong, DecideError::Decided { stands, .. } if stands == word), "{wrong}");
+        for _ in 0..2 {
+            let decided = bench.settles("nginx", hour, word).await;
+            assert_eq!((decided.was, decided.again.len()), (None, 0));
+        }
         assert_eq!(bench.count(Table::Arrivals).await, 0);
         assert!(mismatched(&bench.lake).await.unwrap().is_empty());
 
@@ -311,8 +315,7 @@ async fn an_hour_of_which_nothing_waits_any_more_is_closed() {
     let reverted = bench.importer.revert(&summary.id).await.unwrap();
     assert_eq!((reverted.removed, reverted.removed_waiting), (0, 200));
     assert!(mismatched(&bench.lake).await.unwrap().is_empty());
-    let mut settler = bench.settler_behind_nginx().await;
-    let wrong = settler.decide_hour("nginx", hour, Standing::Counted).await.unwrap_err();
+    let wrong = bench.importer.settle_hour("nginx", hour, Standing::Counted).await.unwrap_err();
     assert!(matches!(wrong, DecideError::NotMismatched { .. }), "{wrong}");
     assert_eq!(bench.import(&misses(hour, 0..200)).await.waiting, 200);
 }
@@ -346,7 +349,7 @@ async fn whatever_does_not_meet(
     prop_assert_eq!(bench.by_source(Source::Recovered).await, 0);
     prop_assert_eq!(mismatched(&bench.lake).await.unwrap().len(), 1);
     let word = if counted { Standing::Counted } else { Standing::Recovered };
-    while settler.decide_hour("nginx", hour, word).await.is_err() {}
+    while bench.importer.settle_hour("nginx", hour, word).await.is_err() {}
     prop_assert_eq!(bench.by_source(Source::Recovered).await, if counted { 0 } else { lines.len() });
     prop_assert_eq!(
         (bench.count(Table::Arrivals).await, bench.distinct_ids().await),

@@ -154,7 +154,7 @@ async fn a_word_holds_for_parties_that_are_split_off_later() {
             bench.tells("evil", &events).await;
         }
         bench.import(&misses(hour, 0..300)).await;
-        bench.settler_behind_nginx().await.decide_hour("nginx", hour, word).await.unwrap();
+        bench.settles("nginx", hour, word).await;
         if !tells_first {
             bench.tells("evil", &events).await;
         }
@@ -162,7 +162,7 @@ async fn a_word_holds_for_parties_that_are_split_off_later() {
         let case = format!("{word:?} {tells_first}");
         if tells_first {
             assert_eq!(late.mismatched, open_of("nginx/evil", hour, 200), "{case}");
-            bench.settler_behind_nginx().await.decide_hour("nginx/evil", hour, Standing::Recovered).await.unwrap();
+            bench.settles("nginx/evil", hour, Standing::Recovered).await;
             assert_eq!(bench.recovered("ev").await, 200);
             continue;
         }
@@ -180,16 +180,15 @@ async fn a_tenants_uploads_are_judged_by_its_clicks_and_decided_by_name() {
     let log = misses(hour, 0..300);
     let uploaded = bench.uploads("w", &log).await;
     assert_eq!((uploaded.waiting, uploaded.mismatched), (300, open_of("nginx/w", hour, 300)));
-    let mut settler = bench.settler_behind_nginx().await;
     for other in ["nginx", "nginx/v"] {
-        assert!(settler.decide_hour(other, hour, Standing::Counted).await.is_err(), "{other}");
+        assert!(bench.importer.settle_hour(other, hour, Standing::Counted).await.is_err(), "{other}");
     }
-    settler.decide_hour("nginx/w", hour, Standing::Counted).await.unwrap();
+    bench.settles("nginx/w", hour, Standing::Counted).await;
     assert!(mismatched(&bench.lake).await.unwrap().is_empty());
     // the operator's log has the same lines, and each word is one party's
     let again = bench.import(&[log, "\n".to_owned()].concat()).await;
     assert_eq!(again.mismatched, open_of("nginx", hour, 300));
-    settler.decide_hour("nginx", hour, Standing::Counted).await.unwrap();
+    bench.settles("nginx", hour, Standing::Counted).await;
     assert_eq!((bench.count(Table::Arrivals).await, bench.count(Table::Clicks).await), (0, 300));
     let provider = stored(&bench.lake, Some(&uploaded.id)).await.unwrap().remove(0).provider;
     assert_eq!(provider, "nginx");
@@ -231,12 +230,11 @@ async fn what_was_recovered_before_goes_when_its_hour_is_counted() {
         assert_eq!(bench.recovered("k").await, 90);
         assert_eq!(bench.import(&misses(hour, 80..400)).await.mismatched, open_of("nginx", hour, 320));
 
-        let mut settler = bench.settler_behind_nginx().await;
         if let Some((put, nth)) = fault {
             bench.store.arm(put, nth, Fault::Before);
         }
-        while settler.decide_hour("nginx", hour, Standing::Counted).await.is_err() {}
-        let again = settler.decide_hour("nginx", hour, Standing::Counted).await.unwrap();
+        while bench.importer.settle_hour("nginx", hour, Standing::Counted).await.is_err() {}
+        let again = bench.settles("nginx", hour, Standing::Counted).await;
         assert_eq!(again.taken_out, 0, "{fault:?}");
         assert_eq!((bench.recovered("k").await, bench.recovered("ev").await), (10, 50), "{fault:?}");
         assert_eq!(bench.recovered("unknown").await, 10);

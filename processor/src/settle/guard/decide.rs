@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use schemas::UtcMicros;
+use schemas::time::HOUR;
+use serde::Serialize;
 
 use super::facts::waiting;
 use super::party::Party;
-use super::stands::{Said, Standing, now_stands, open_hours};
-use crate::lake::{Change, CommitError};
+use super::stands::{PREFIX, Said, Standing, now_stands, open_hours, said_of};
+use crate::lake::{Change, CommitError, TableHandle};
 use crate::settle::desk::{TRIES, fenced};
 use crate::settle::error::SettleError;
-use crate::settle::settler::{Settled, Settler};
+use crate::settle::settler::Settler;
 
 /// Why an hour was not decided.
 #[derive(Debug, thiserror::Error)]
@@ -24,19 +26,40 @@ pub enum DecideError {
         /// Its begin.
         hour: UtcMicros,
     },
-    /// It was decided otherwise, and its lines are settled.
-    #[error("the hour {hour} of {provider} was decided before: its lines are settled as {}", stands.as_str())]
-    Decided {
-        /// Whose lines.
-        provider: String,
-        /// Its begin.
-        hour: UtcMicros,
-        /// How.
-        stands: Standing,
-    },
     /// The lake or the link store failed; the same command again goes on.
     #[error(transparent)]
     Settle(#[from] SettleError),
+}
+
+/// A word that has been written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spoken {
+    /// The other word that was given before, if this one was not known yet.
+    pub(crate) was: Option<Standing>,
+    /// Whether it is still to be carried out.
+    pub(crate) is_under_way: bool,
+}
+
+/// An operator's word on an hour that is being carried out, or whose giver was killed meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Word {
+    /// As [`Mismatched`](super::Mismatched) has it.
+    pub provider: String,
+    /// The hour's begin.
+    pub hour: UtcMicros,
+    /// What its lines without an event are.
+    #[serde(rename = "as")]
+    pub word: Standing,
+}
+
+/// The words that are not carried out yet, as the snapshot of `clicks` has it.
+pub fn words_under_way(clicks: &TableHandle) -> Vec<Word> {
+    let under_way = said_of(clicks, PREFIX).filter(|(_, _, said)| said.is_under_way);
+    let word = |(party, hour, said): (Party, i64, Said)| {
+        let (provider, hour) = (party.name().into_owned(), UtcMicros(hour * HOUR));
+        said.word().map(|word| Word { provider, hour, word })
+    };
+    under_way.filter_map(word).collect()
 }
 
 /// How often it is looked for open hours that are empty, where any are open.
@@ -75,7 +98,8 @@ impl Settler {
             if empty.is_empty() {
                 return Ok(());
             }
-            let closed = |(party, hour): &(Party, i64)| now_stands(&self.desk.clicks, &split, party, *hour, None);
+            let closed =
+                |(party, hour): &(Party, i64)| now_stands(&self.desk.clicks, &split, (party, *hour), None, false);
             let txns = empty.iter().flat_map(closed).collect();
             let change = fenced(&self.desk.clicks, Change { txns, ..Change::default() });
             match self.desk.clicks.commit(change).await {
@@ -87,45 +111,64 @@ impl Settler {
         Err(SettleError::Busy { tries: TRIES })
     }
 
-    /// Decides the hour that begins at `hour`: its lines without an event, and those that still come, are `settled` as
-    /// recovered or counted. Settles what waits of it; and takes out rows that were recovered before, if they are counted.
-    /// `provider` as [`Mismatched`](super::Mismatched) names it. The same word again goes on where it was broken off.
+    /// Writes down that an hour's lines without an event, and those that still come, are settled as `word` from now on.
+    /// `provider` as [`Mismatched`](super::Mismatched) names it.
     ///
     /// # Errors
     /// As [`DecideError`] says.
-    pub async fn decide_hour(
+    pub(crate) async fn say(&mut self, provider: &str, hour: UtcMicros, word: Standing) -> Result<Spoken, DecideError> {
+        let (party, at) = (Party::named(provider), hour.hour());
+        let mut was = None;
+        for _ in 0..TRIES {
+            self.desk.clicks.refresh().await.map_err(SettleError::from)?;
+            self.arrivals.refresh().await.map_err(SettleError::from)?;
+            let said = Said::of(&self.desk.clicks, &party, at);
+            let Some(stands) = said.standing else {
+                return Err(DecideError::NotMismatched { provider: provider.to_owned(), hour });
+            };
+            if stands == word {
+                return Ok(Spoken { was, is_under_way: said.is_under_way });
+            }
+            was = said.word();
+            // what waits is settled by any settler; rows that are there, or lines that left nothing, are more than that
+            let is_more = word == Standing::Counted || was.is_some();
+            let split = self.split(&party.provider);
+            let txns = now_stands(&self.desk.clicks, &split, (&party, at), Some(word), is_more);
+            self.commit_fenced(txns).await?;
+        }
+        Err(SettleError::Busy { tries: TRIES }.into())
+    }
+
+    /// Writes down that a word is carried out, unless another one was given meanwhile.
+    ///
+    /// # Errors
+    /// As [`SettleError`] says.
+    pub(crate) async fn carried_out(
         &mut self,
         provider: &str,
         hour: UtcMicros,
-        settled: Standing,
-    ) -> Result<Settled, DecideError> {
-        let party = Party::named(provider);
-        let mut decided = false;
+        word: Standing,
+    ) -> Result<(), SettleError> {
+        let (party, at) = (Party::named(provider), hour.hour());
         for _ in 0..TRIES {
-            self.desk.clicks.refresh().await.map_err(SettleError::from)?;
-            match Said::of(&self.desk.clicks, &party, hour.hour()).standing {
-                Some(stands) if stands == settled => {
-                    decided = true;
-                    break;
-                }
-                Some(Standing::Open) => {}
-                Some(stands) => return Err(DecideError::Decided { provider: provider.to_owned(), hour, stands }),
-                None => return Err(DecideError::NotMismatched { provider: provider.to_owned(), hour }),
+            self.desk.clicks.refresh().await?;
+            let said = Said::of(&self.desk.clicks, &party, at);
+            if said.standing != Some(word) || !said.is_under_way {
+                return Ok(());
             }
             let split = self.split(&party.provider);
-            let txns = now_stands(&self.desk.clicks, &split, &party, hour.hour(), Some(settled));
-            let change = fenced(&self.desk.clicks, Change { txns, ..Change::default() });
-            if let Err(CommitError::Failed(source)) = self.desk.clicks.commit(change).await {
-                return Err(SettleError::from(source).into());
-            }
+            let txns = now_stands(&self.desk.clicks, &split, (&party, at), Some(word), false);
+            self.commit_fenced(txns).await?;
         }
-        if !decided {
-            return Err(SettleError::Busy { tries: TRIES }.into());
+        Err(SettleError::Busy { tries: TRIES })
+    }
+
+    /// Sets transactions of `clicks`, unless somebody was faster.
+    async fn commit_fenced(&mut self, txns: Vec<(String, i64)>) -> Result<(), SettleError> {
+        let change = fenced(&self.desk.clicks, Change { txns, ..Change::default() });
+        match self.desk.clicks.commit(change).await {
+            Err(CommitError::Failed(source)) => Err(source.into()),
+            _ => Ok(()),
         }
-        let taken_out = match settled {
-            Standing::Counted => self.take_out_recovered(&party, hour.hour()).await?,
-            Standing::Open | Standing::Recovered => 0,
-        };
-        Ok(Settled { taken_out, ..self.settle().await? })
     }
 }

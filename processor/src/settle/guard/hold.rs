@@ -70,7 +70,7 @@ impl Settler {
             };
             if standing != stands {
                 let split = self.split(&party.provider);
-                held.txns.extend(now_stands(&self.desk.clicks, &split, &party, hour, standing));
+                held.txns.extend(now_stands(&self.desk.clicks, &split, (&party, hour), standing, false));
             }
             if verdict == Verdict::Lost {
                 continue;

@@ -11,9 +11,10 @@
 //! * `decide`: the operator's word; `undo`: rows that it shows to be doubles
 //!
 //! Invariants: what stands of an hour is a transaction of `clicks`, set by settlers' fenced commits, and every settler
-//! keeps to it, whatever it is configured for. An operator's word is final.
+//! keeps to it, whatever it is configured for. An operator's word stands until the operator says otherwise.
 //!
-//! Failure: an hour is judged anew whenever its lines are looked at, so a killed settler leaves nothing behind.
+//! Failure: an hour is judged anew whenever its lines are looked at, so a killed settler leaves nothing behind. A word says
+//! of itself that it is still being carried out, so whoever finds it goes on.
 
 mod decide;
 mod facts;
@@ -35,7 +36,8 @@ use schemas::tables::Table;
 use schemas::time::HOUR;
 use serde::{Deserialize, Serialize};
 
-pub use decide::DecideError;
+pub(crate) use decide::Spoken;
+pub use decide::{DecideError, Word, words_under_way};
 pub(super) use hold::Held;
 pub use stands::Standing;
 

@@ -10,12 +10,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
 use super::party::Party;
 use crate::lake::TableHandle;
 use crate::settle::elsewhere::Elsewhere;
 
 /// What stands of an hour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Standing {
     /// Ids don't meet: its lines without an event wait.
     Open,
@@ -113,16 +116,17 @@ pub(super) fn open_hours(clicks: &TableHandle) -> impl Iterator<Item = (Party, i
     open.map(|(party, hour, _)| (party, hour))
 }
 
-/// The transactions by which something else stands of a party's hour from now on.
+/// The transactions by which something else stands of a party's hour from now on; `is_under_way`: there is more to be done
+/// for it.
 pub(super) fn now_stands(
     clicks: &TableHandle,
     split: &Split,
-    party: &Party,
-    hour: i64,
+    (party, hour): (&Party, i64),
     standing: Option<Standing>,
+    is_under_way: bool,
 ) -> Vec<(String, i64)> {
     let before = Said::of(clicks, party, hour);
-    let mut txns = vec![Said { standing, is_under_way: false, ..before }.txn(party, hour)];
+    let mut txns = vec![Said { standing, is_under_way, ..before }.txn(party, hour)];
     if party.tenant.is_none() && before.standing.is_none() && standing.is_some() {
         for workspace in split.told.tellers(hour) {
             let own = party.of_tenant(workspace);

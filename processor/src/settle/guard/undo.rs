@@ -15,12 +15,14 @@ use crate::settle::settler::Settler;
 use crate::settle::take_out::Leaving;
 
 impl Settler {
-    /// Takes the rows out of `clicks` that were recovered from lines of a party's hour, as far as an event of them may
-    /// exist. Returns how many went. Those of an import that isn't ended stay, as nobody knows whose they are.
+    /// Takes the rows out of `clicks` that were recovered from lines of an hour, as far as an event of them may exist, also
+    /// of imports that come in right now: what they bring from now on is settled by the word. Returns how many went.
+    /// `provider` as [`Mismatched`](super::Mismatched) names it.
     ///
     /// # Errors
     /// As [`SettleError`] says; a repeat goes on.
-    pub(super) async fn take_out_recovered(&mut self, party: &Party, hour: i64) -> Result<u64, SettleError> {
+    pub(crate) async fn take_out_recovered(&mut self, provider: &str, hour: UtcMicros) -> Result<u64, SettleError> {
+        let (party, hour) = (&Party::named(provider), hour.hour());
         let since = self.desk.events_since(self.config.max_skew).await?;
         self.desk.clicks.refresh().await?;
         self.arrivals.refresh().await?;
