@@ -39,9 +39,10 @@ pub use config::QueryConfig;
 pub use error::{FieldError, QueryError};
 pub use http::router;
 pub use metrics::QueryMetrics;
-pub use ports::{Access, Freshness, StatusError, StatusSource};
+pub use ports::{Access, Changing, Freshness, StatusError, StatusSource};
 pub use reports::{
-    Bound, Classes, Counts, Dimension, Gap, Interval, Meta, Part, Period, Preset, Report, ReportRequest, Row, Totals,
+    Bound, Change, Classes, Counts, Dimension, Gap, Interval, Meta, Part, Period, Preset, Report, ReportRequest, Row,
+    Totals,
 };
 pub use service::QueryService;
 pub use sql::{Format, SqlAnswer, SqlStream};

@@ -23,6 +23,19 @@ pub struct Freshness {
     pub final_through: Option<UtcMicros>,
 }
 
+/// A change of counts that was begun and hasn't ended: until it has, rows may be missing, or there that shall go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changing {
+    /// Whose rows; none: those of any workspace.
+    pub workspace: Option<String>,
+    /// No row that it may touch is before this.
+    pub start: UtcMicros,
+    /// None is after this.
+    pub end: UtcMicros,
+    /// What is being done, for whoever reads numbers.
+    pub reason: String,
+}
+
 /// The pipeline couldn't say where it stands.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -34,6 +47,10 @@ pub trait StatusSource: Send + Sync + Debug {
     /// The published `complete_through` and `final_through`. Asked before each look at the lake, never after: what
     /// is claimed must be in the rows that are read. Must be cheap.
     async fn freshness(&self) -> Result<Freshness, StatusError>;
+
+    /// The changes of counts that are under way. They are told of before the first row comes or goes, so whoever asks
+    /// after having looked at the lake hears of all that it shows half of. Must be cheap.
+    async fn changing(&self) -> Result<Vec<Changing>, StatusError>;
 
     /// The whole of `GET /v1/status`, as an operator sees it; what a tenant may not see is taken out of it here.
     async fn status(&self) -> Result<Status, StatusError>;

@@ -80,8 +80,12 @@ impl QueryService {
         request: &ReportRequest,
         not_before: Option<Instant>,
     ) -> Result<Report, QueryError> {
-        let engine = Arc::clone(&self.0.engine);
-        self.0.engine.spawn(reports::report(engine, principal.clone(), request.clone(), not_before)).join().await?
+        let (engine, status) = (Arc::clone(&self.0.engine), Arc::clone(&self.0.status));
+        self.0
+            .engine
+            .spawn(reports::report(engine, status, principal.clone(), request.clone(), not_before))
+            .join()
+            .await?
     }
 
     /// Runs one read-only statement.

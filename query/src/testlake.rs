@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::config::QueryConfig;
-use crate::ports::{Access, Freshness, StatusError, StatusSource};
+use crate::ports::{Access, Changing, Freshness, StatusError, StatusSource};
 use crate::service::QueryService;
 use crate::status::{EdgeLogsStatus, HotLink, JournalStatus, PartitionStatus, SamplingStatus, Status, StreamStatus};
 
@@ -94,12 +94,16 @@ impl Access for Tokens {
 
 /// A pipeline that says what it is told to say, or nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Pipeline(pub(crate) Mutex<Option<Freshness>>);
+pub(crate) struct Pipeline(pub(crate) Mutex<Option<Freshness>>, pub(crate) Mutex<Vec<Changing>>);
 
 #[async_trait]
 impl StatusSource for Pipeline {
     async fn freshness(&self) -> Result<Freshness, StatusError> {
         self.0.lock().unwrap().ok_or_else(|| StatusError("down".to_owned()))
+    }
+
+    async fn changing(&self) -> Result<Vec<Changing>, StatusError> {
+        Ok(self.1.lock().unwrap().clone())
     }
 
     async fn status(&self) -> Result<Status, StatusError> {
@@ -152,7 +156,7 @@ pub(crate) struct TestLake {
 impl TestLake {
     /// Without tables.
     pub(crate) fn new() -> Self {
-        let pipeline = Pipeline(Mutex::new(Some(Freshness::default())));
+        let pipeline = Pipeline(Mutex::new(Some(Freshness::default())), Mutex::default());
         Self { folder: tempfile::tempdir().unwrap(), pipeline: Arc::new(pipeline), versions: Mutex::default() }
     }
 

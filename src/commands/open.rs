@@ -9,7 +9,7 @@ use redirect::links::{Domains, LinkStore};
 use schemas::{Principal, Scope};
 
 use crate::config::Config;
-use crate::run::{OwnJournals, Sources, Tokens, TopicSource, ids_in, make_folder};
+use crate::run::{Changes, OwnJournals, Sources, Tokens, TopicSource, ids_in, make_folder};
 
 /// The link store, made when there is none.
 ///
@@ -72,6 +72,7 @@ pub(crate) fn lake(config: &Config) -> anyhow::Result<Lake> {
 /// What status, reports and `verify` ask about the pipeline.
 pub(crate) fn sources(config: &Config, store: &LinkStore, lake: &Lake) -> Sources {
     Sources {
+        changes: Changes::default(),
         store: store.clone(),
         lake: lake.clone(),
         own: OwnJournals::default(),

@@ -126,6 +126,9 @@ fn text(report: &Answer, arguments: &Report) -> String {
     lines.extend(
         meta.restated_at.map(|at| format!("numbers that were final were changed at {at}, by a log taken in or back")),
     );
+    for change in &meta.changing {
+        lines.push(format!("under way: {} to {}, {}", change.start, change.end, change.reason));
+    }
     for gap in &meta.gaps {
         lines.push(format!("gap: {} to {}, {}", gap.start, gap.end, gap.reason));
     }

@@ -8,6 +8,7 @@
 //! lake, and the rest stops. A drain that takes too long is cut off; nothing answered is lost by that.
 
 mod access;
+mod changing;
 mod events;
 mod give_up;
 pub(crate) mod imports;
@@ -35,6 +36,7 @@ mod uploads;
 mod watch;
 
 pub(crate) use access::Tokens;
+pub(crate) use changing::Changes;
 pub(crate) use give_up::{GivenUp, give_up};
 pub(crate) use journals::ids_in;
 pub(crate) use lock::{make_folder, turn};

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Tokens;
+use super::changing::Changes;
 use super::events::Events;
 use super::metrics::JournalMetrics;
 use super::ops::{Ops, Writable};
@@ -226,6 +227,7 @@ fn query_service(
         settings.committed = Some(lake.subscribe());
     }
     let sources = Sources {
+        changes: Changes::default(),
         store: store.clone(),
         lake: lake.clone(),
         own,

@@ -15,12 +15,13 @@ use query::status::{
     DecidingHour, EdgeLogsStatus, EdgeSource as SourceStatus, JournalStatus, MismatchedHour, PartitionStatus,
     SamplingStatus, Status, StreamStatus,
 };
-use query::{Freshness, StatusError, StatusSource};
+use query::{Changing, Freshness, StatusError, StatusSource};
 use redirect::links::{EdgeSource, LinkStore};
 use schemas::tables::Table;
 use schemas::{JournalId, UtcMicros};
 use tokio::sync::watch;
 
+use super::changing::Changes;
 use super::own::OwnJournals;
 use super::progress;
 use super::standing::{self, Standing};
@@ -44,6 +45,8 @@ pub(crate) struct Sources {
     pub(crate) has_edge: bool,
     /// How long logs may take; a source without progress for longer is silent.
     pub(crate) settle: Duration,
+    /// What changes of counts are under way.
+    pub(crate) changes: Changes,
     /// What is known of the lake, in a process that keeps an eye on it.
     pub(crate) standing: Option<watch::Receiver<Standing>>,
     /// The topic, when journals go through one.
@@ -93,6 +96,10 @@ impl StatusSource for Sources {
         // without a CDN in front nothing can come later than `complete_through`
         let final_through = if self.has_edge { settled } else { Some(complete) };
         Ok(Freshness { complete_through: Some(complete), final_through })
+    }
+
+    async fn changing(&self) -> Result<Vec<Changing>, StatusError> {
+        self.changes.look(&self.lake).await.map_err(failed)
     }
 
     async fn status(&self) -> Result<Status, StatusError> {

@@ -69,6 +69,6 @@ pub use importer::{Importer, Progress};
 pub use options::{Body, ImportConfig, ImportOptions, Input, NotAChoice, UnknownCodes};
 pub use posts::EventDesk;
 pub use revert::{RevertError, Reverted};
-pub use stored::{Stored, stored, unfinished};
+pub use stored::{Stored, changing, stored, unfinished};
 pub use summary::{Added, IgnoredLines, Planned, State, Summary};
 pub use words::Decided;

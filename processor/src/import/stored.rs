@@ -17,6 +17,9 @@ use super::summary::{State, Summary};
 use crate::lake::{Lake, LakeError, TableHandle};
 use crate::settle::guard::open_among;
 
+/// As it stands in the text of a summary that has one.
+const AGAIN_FOR: &str = "\"again_for\":\"";
+
 /// An import that has ended, or whose lines are coming in.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stored {
@@ -60,6 +63,20 @@ impl Stored {
             self.summary.state = State::Running;
             self.summary.note =
                 Some("its last lines haven't come into the lake yet; if nobody is at it, import the file again".into());
+        }
+    }
+
+    /// Between which times its rows may be.
+    pub fn span(&self) -> (UtcMicros, UtcMicros) {
+        self.times().unwrap_or((EARLIEST, LATEST))
+    }
+
+    /// The workspace of whose links alone its rows are; none: they may be of any.
+    pub fn owner(&self) -> Option<&str> {
+        match &self.options {
+            Some(options) => options.workspace.as_deref(),
+            None if self.is_posts() => Some(&self.workspace),
+            None => None,
         }
     }
 
@@ -113,6 +130,30 @@ pub async fn unfinished(lake: &Lake) -> Result<Vec<Stored>, LakeError> {
     imports.iter_mut().for_each(|import| import.note_broken_off(&broken));
     imports.retain(|import| !matches!(import.summary.state, State::Done | State::Reverted));
     imports.sort_by_key(|import| import.imported_at);
+    Ok(imports)
+}
+
+/// The imports that are being taken back, and those to be decided anew, as `edge_files` has them: numbers may show half of
+/// it.
+///
+/// # Errors
+/// When the table can't be read.
+pub async fn changing(edge_files: &TableHandle) -> Result<Vec<Stored>, LakeError> {
+    let reverting = State::Reverting.as_json();
+    let mut imports = Vec::new();
+    for file in edge_files.files() {
+        let told = edge_files.read(file, &["summary"]).await?;
+        let is_one =
+            |told: Option<&str>| told.is_some_and(|told| told.contains(&reverting) || told.contains(AGAIN_FOR));
+        let texts = told.iter().filter_map(|batch| batch.column(0).as_string_opt::<i32>());
+        if !texts.into_iter().any(|texts| texts.iter().any(is_one)) {
+            continue;
+        }
+        for batch in edge_files.read(file, &[]).await? {
+            imports.extend((0..batch.num_rows()).filter_map(|row| read(&batch, row)));
+        }
+    }
+    imports.retain(|import| import.summary.state == State::Reverting || import.summary.again_for.is_some());
     Ok(imports)
 }
 

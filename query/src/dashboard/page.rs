@@ -177,8 +177,14 @@ fn freshness(meta: &Meta) -> String {
         Some(at) => format!(" Numbers that were final were changed at {}, by a log taken in or back.", text(at)),
         None => String::new(),
     };
+    let changing = match meta.changing.len() {
+        0 => "",
+        _ => {
+            r#" <b class="warn">A change of these numbers is under way: some clicks may be missing, or count that shan't.</b>"#
+        }
+    };
     format!(
-        r#"<footer>As of {}. Complete through {}. Final through {}.{restated} {exact}{gaps} A click is a redirect served, not an arrival at the destination.</footer>"#,
+        r#"<footer>As of {}. Complete through {}. Final through {}.{restated} {exact}{gaps}{changing} A click is a redirect served, not an arrival at the destination.</footer>"#,
         text(meta.as_of),
         instant(meta.complete_through),
         instant(meta.final_through),

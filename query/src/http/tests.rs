@@ -93,6 +93,7 @@ async fn a_report_has_the_contracts_shape() {
         "visitors",
         "restated_at",
         "gaps",
+        "changing",
         "note",
     ] {
         assert!(report["meta"].get(key).is_some(), "{key}");

@@ -117,6 +117,8 @@ pub struct Meta {
     pub restated_at: Option<UtcMicros>,
     /// Times in which clicks are known to be missing.
     pub gaps: Vec<Gap>,
+    /// Changes under way that these numbers may show half of.
+    pub changing: Vec<Change>,
     /// What a click is.
     pub note: &'static str,
 }
@@ -131,6 +133,17 @@ pub struct Gap {
     /// How many are missing; null when nobody can tell, or not from other workspaces'.
     pub lost: Option<u64>,
     /// Why.
+    pub reason: String,
+}
+
+/// A change of numbers that was begun and hasn't ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// No row that it may touch is before this.
+    pub start: UtcMicros,
+    /// None is after this.
+    pub end: UtcMicros,
+    /// What is being done.
     pub reason: String,
 }
 

@@ -10,7 +10,7 @@ use schemas::tables::Table;
 use schemas::{Principal, UtcMicros};
 use serde_json::{Value, json};
 
-use super::answer::{Gap, Meta, NOTE, Part, Report, Totals, local_text};
+use super::answer::{Meta, NOTE, Part, Report, Totals, local_text};
 use super::buckets::{self, MAX_BUCKETS, TooMany};
 use super::estimate::CONFIDENCE;
 use super::period::Span;
@@ -21,11 +21,13 @@ use super::touched::Touched;
 use crate::engine::Engine;
 use crate::error::QueryError;
 use crate::failure::classify;
+use crate::ports::StatusSource;
 use crate::tables::TableSnapshot;
 
 /// Answers `request` as far as `principal` may see. `not_before`: the snapshot is looked at after that.
 pub(crate) async fn report(
     engine: Arc<Engine>,
+    status: Arc<dyn StatusSource>,
     principal: Principal,
     request: ReportRequest,
     not_before: Option<Instant>,
@@ -62,7 +64,7 @@ pub(crate) async fn report(
     let restated_at = touched.restated_at(Some(not_before.unwrap_or(snapshot.seen).max(snapshot.seen)));
     // one after the other: each uses all threads, and their footers are then in the cache
     let (by_class, totals, data) = (by_class.await?, totals.await?, data.await?);
-    let (gaps, restated_at) = (gaps.await?, restated_at.await?);
+    let (gaps, restated_at, changing) = (gaps.await?, restated_at.await?, touched.changing(&*status).await?);
 
     let (totals, unknown) = read_totals(&totals)?;
     let (data, other) = match &ends {
@@ -79,7 +81,7 @@ pub(crate) async fn report(
         totals: Totals { counts: totals.counts(), by_class: read_classes(&by_class)? },
         other: part(other),
         unknown: part(unknown),
-        meta: meta(&snapshot, &totals, gaps, restated_at),
+        meta: Meta { gaps, restated_at, changing, ..meta(&snapshot, &totals) },
         query: echo(&request, span),
     })
 }
@@ -131,7 +133,7 @@ fn read_classes(batches: &[RecordBatch]) -> Result<BTreeMap<String, u64>, QueryE
     Ok(classes)
 }
 
-fn meta(snapshot: &TableSnapshot, totals: &Sums, gaps: Vec<Gap>, restated_at: Option<UtcMicros>) -> Meta {
+fn meta(snapshot: &TableSnapshot, totals: &Sums) -> Meta {
     let sampled = totals.heaviest > 1.0;
     let nameless = (totals.estimate.weight - totals.known).round().max(0.0) as u64;
     let visitors = match (sampled, nameless) {
@@ -147,8 +149,9 @@ fn meta(snapshot: &TableSnapshot, totals: &Sums, gaps: Vec<Gap>, restated_at: Op
         lowest_rate: if sampled { 1.0 / totals.heaviest } else { 1.0 },
         confidence: CONFIDENCE,
         visitors,
-        restated_at,
-        gaps,
+        restated_at: None,
+        gaps: Vec::new(),
+        changing: Vec::new(),
         note: NOTE,
     }
 }

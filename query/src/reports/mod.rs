@@ -19,7 +19,7 @@ mod shape;
 mod table;
 mod touched;
 
-pub use answer::{Counts, Gap, Meta, Part, Report, Row, Totals};
+pub use answer::{Change, Counts, Gap, Meta, Part, Report, Row, Totals};
 pub use buckets::Interval;
 pub use dims::Dimension;
 pub use period::{Bound, Period, Preset};

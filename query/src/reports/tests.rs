@@ -289,6 +289,29 @@ async fn meta_tells_when_final_numbers_of_the_span_have_changed() {
 }
 
 #[tokio::test]
+async fn meta_tells_which_changes_of_the_span_are_under_way() {
+    let lake = TestLake::with(&[click(1, at(NOON))]);
+    let one = |workspace: Option<&str>, start: &str, end: &str, reason: &str| crate::Changing {
+        workspace: workspace.map(str::to_owned),
+        start: at(start),
+        end: at(end),
+        reason: reason.to_owned(),
+    };
+    let any = one(None, "2026-03-14T10:00:00Z", "2026-03-14T10:59:59Z", "an hour");
+    let of_b = one(Some("b"), "2026-03-10T10:00:00Z", "2026-03-14T00:00:00Z", "b's");
+    *lake.pipeline.1.lock().unwrap() = vec![any.clone(), of_b, any];
+    let day = "start=2026-03-14&end=2026-03-14";
+    let told = async |principal, query: &str| {
+        let changing = ask(&lake, &principal, query).await.meta.changing;
+        changing.into_iter().map(|one| one.reason).collect::<Vec<_>>()
+    };
+    assert_eq!(told(operator(), day).await, ["b's", "an hour"]);
+    assert_eq!(told(tenant("a"), day).await, ["an hour"]);
+    assert_eq!(told(tenant("b"), "start=2026-03-12&end=2026-03-12").await, ["b's"]);
+    assert!(told(operator(), "start=2026-03-15&end=2026-03-15").await.is_empty());
+}
+
+#[tokio::test]
 async fn too_many_buckets_and_impossible_spans_are_named() {
     let lake = TestLake::new();
     let service = lake.service();

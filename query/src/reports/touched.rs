@@ -1,4 +1,5 @@
-//! What else must be said of a span of time: clicks known to be missing in it, and changes of its final numbers.
+//! What else must be said of a span of time: clicks known to be missing in it, changes of its final numbers, and those that
+//! are under way.
 
 use std::time::Instant;
 
@@ -7,12 +8,13 @@ use datafusion::prelude::SessionContext;
 use schemas::tables::Table;
 use schemas::{Principal, UtcMicros};
 
-use super::answer::Gap;
+use super::answer::{Change, Gap};
 use super::ask::collect;
 use super::period::Span;
 use super::shape;
 use crate::engine::Engine;
 use crate::error::QueryError;
+use crate::ports::{Changing, StatusSource};
 
 /// A span, and who asks.
 pub(super) struct Touched<'a> {
@@ -55,6 +57,21 @@ impl Touched<'_> {
             }
         }
         Ok(last)
+    }
+
+    /// Changes under way that the span touches.
+    pub(super) async fn changing(&self, status: &dyn StatusSource) -> Result<Vec<Change>, QueryError> {
+        let asked = status.changing().await;
+        let all = asked.map_err(|error| QueryError::lake("asking which changes are under way", error))?;
+        let own = |workspace: &Option<String>| {
+            self.principal.workspace.is_none() || workspace.is_none() || *workspace == self.principal.workspace
+        };
+        let touches = all.into_iter().filter(|one| own(&one.workspace) && self.meets(one.start.0, one.end.0));
+        let mut found: Vec<Change> =
+            touches.map(|Changing { start, end, reason, .. }| Change { start, end, reason }).collect();
+        found.sort_by(|a, b| (a.start, a.end, &a.reason).cmp(&(b.start, b.end, &b.reason)));
+        found.dedup();
+        Ok(found)
     }
 
     /// Whether something from `start` to `end`, both included, touches the span.

@@ -206,6 +206,10 @@ impl StatusSource for Landing {
         Ok(Freshness { complete_through: Some(time), final_through: None })
     }
 
+    async fn changing(&self) -> Result<Vec<crate::ports::Changing>, crate::ports::StatusError> {
+        Ok(Vec::new())
+    }
+
     async fn status(&self) -> Result<crate::status::Status, crate::ports::StatusError> {
         Ok(crate::testlake::status())
     }

@@ -53,11 +53,17 @@ async fn rows_go_and_what_they_had_counted_counts_again() {
     let queued = bench.importer.revert(&a.id).await.unwrap();
     assert_eq!((queued.removed, queued.removed_waiting, queued.was_gone, queued.again.len()), (2, 0, false, 1));
     assert_eq!(bench.shown(&b.id).await.state, State::Queued, "until it is taken in again");
+    let changing = async || {
+        let all = changing(&bench.lake.table(Table::EdgeFiles).await.unwrap()).await.unwrap();
+        all.into_iter().map(|import| (import.summary.id.clone(), import.span())).collect::<Vec<_>>()
+    };
+    assert_eq!(changing().await, [(b.id.clone(), (b.first.unwrap(), b.last.unwrap()))], "numbers may lack its lines");
     // killed here, a repeat finishes the job
     let repeated = bench.revert(&a.id, &texts).await;
     assert_eq!((repeated.removed, repeated.was_gone, repeated.again.len()), (0, true, 1));
     assert_eq!(codes(&bench.rows(Table::Clicks).await), ["w", "x", "z"]);
     assert_eq!(bench.count(Table::Rejects).await, 0);
+    assert!(changing().await.is_empty());
     let (a_now, b_now) = (bench.shown(&a.id).await, bench.shown(&b.id).await);
     assert!(a_now.adds_up() && a_now.state == State::Reverted && a_now.ignored.reverted == 2, "{a_now:?}");
     assert_eq!((b_now.state, b_now.added.edge, b_now.already_counted), (State::Done, 2, 0));
