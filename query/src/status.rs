@@ -21,6 +21,8 @@ pub struct Status {
     pub stream: StreamStatus,
     /// The redirect workers' logs.
     pub journals: Vec<JournalStatus>,
+    /// Their disk budget, in a process that writes them.
+    pub journal_budget: Option<BudgetStatus>,
     /// Whether clicks of `internal` links are thinned.
     pub sampling: SamplingStatus,
     /// Logs of the edge.
@@ -70,6 +72,17 @@ pub struct JournalStatus {
     pub bytes: u64,
     /// `open`, `closed`, `silent` or `retired`.
     pub state: String,
+}
+
+/// The disk budget of a node's journals.
+#[derive(Clone, Debug, Serialize)]
+pub struct BudgetStatus {
+    /// Bytes taken.
+    pub used: u64,
+    /// Bytes that may be taken.
+    pub max_bytes: u64,
+    /// The alarm that is on: percent of the budget that are taken, 50 or 80.
+    pub alarm: Option<u64>,
 }
 
 /// Sampling under backlog.

@@ -139,6 +139,7 @@ pub(crate) fn status() -> Status {
             bytes: 10,
             state: "open".into(),
         }],
+        journal_budget: None,
         sampling: SamplingStatus { active: false, rate: 1.0 },
         edge_logs: EdgeLogsStatus { queued: 0, waiting: 0, mismatched: vec![], deciding: vec![], sources: vec![] },
         hot_links: vec![link("a", "of-a"), link("b", "of-b")],

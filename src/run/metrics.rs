@@ -24,6 +24,11 @@ impl prometheus_client::collector::Collector for JournalMetrics {
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
         };
         show("highwater_journal_bytes", "Bytes of the journals on disk", stats.iter().map(|one| one.bytes).sum())?;
+        if let Some(budget) = self.journals.all().first().map(Journal::budget) {
+            show("highwater_journal_max_bytes", "Disk budget of the journals", budget.max_bytes)?;
+            let alarm = "Percent of their disk budget that the journals have reached: 0, 50 or 80";
+            show("highwater_journal_alarm_percent", alarm, budget.alarm().unwrap_or_default())?;
+        }
         let unsent = stats.iter().map(|one| one.end.saturating_sub(self.committed.of(one.id))).sum();
         show("highwater_journal_unsent_records", "Records that the lake doesn't hold yet", unsent)
     }

@@ -8,6 +8,7 @@
 //! lake, and the rest stops. A drain that takes too long is cut off; nothing answered is lost by that.
 
 mod access;
+mod backlog;
 mod changing;
 mod events;
 mod give_up;

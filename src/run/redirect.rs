@@ -9,6 +9,7 @@ use redirect::links::{Domains, LinkStore};
 use redirect::listener::{Edge as EdgeRules, Listener, ListenerConfig, ListenerMetrics, Ttls};
 use tokio::sync::watch;
 
+use super::backlog;
 use super::journals::NodeJournals;
 use super::own::OwnJournals;
 use super::tasks::Tasks;
@@ -82,6 +83,11 @@ impl Redirect {
         });
         let forwarded = through.map(|through| {
             let forwarder = Forwarder::new(through.topic.clone(), own.watch(), through.present.clone());
+            let (own, retention, stop) = (own.clone(), through.topic.retention(), back.stop_token());
+            back.spawn("backlog", async move {
+                backlog::watch(own, retention, stop).await;
+                Ok(())
+            });
             let (forwarded, stop) = (forwarder.forwarded(), back.stop_token());
             back.spawn("forwarder", async move {
                 forwarder.run(stop).await;

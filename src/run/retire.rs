@@ -246,6 +246,32 @@ mod tests {
     }
 
     #[test]
+    fn through_a_topic_only_who_is_heard_can_be_silent() {
+        let id = JournalId::new();
+        let open = [RegisteredJournal { forwarded: true, ..journal(id, JournalState::Open, 1) }];
+        let part = |failing| PartitionStatus { is_of_topic: true, ..partition(JournalId::new(), 5, 5, failing) };
+        let of = |partitions: Vec<PartitionStatus>| HotStatus { partitions, ..HotStatus::default() };
+        let start = Instant::now();
+        let mut silence = Silence::new(EVERY);
+        let mut look =
+            |at: u32, status: &HotStatus| !silence.look(start + EVERY * at, &open, Some(status), &[], AFTER).is_empty();
+        for at in 0..10 {
+            assert!(!look(at, &of(vec![])), "the cluster has not been reached");
+        }
+        for at in 10..20 {
+            assert!(!look(at, &of(vec![part(None), part(Some("no answer"))])), "a partition is not read");
+        }
+        let behind = HotStatus { lag_seconds: 3_600.0, ..of(vec![part(None)]) };
+        for at in 20..30 {
+            assert!(!look(at, &behind), "it may have spoken further on");
+        }
+        for at in 30..35 {
+            assert!(!look(at, &of(vec![part(None)])));
+        }
+        assert!(look(35, &of(vec![part(None)])));
+    }
+
+    #[test]
     fn what_passes_while_the_watcher_sleeps_is_no_silence() {
         assert_eq!(given_up_at((0..=60).step_by(10)), [60]);
         // asleep from 20 to 5,000

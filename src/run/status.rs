@@ -12,7 +12,7 @@ use processor::import::{State, Summary, unfinished};
 use processor::lake::Lake;
 use processor::settle::{Mismatched, Word, waiting, words_under_way};
 use query::status::{
-    DecidingHour, EdgeLogsStatus, EdgeSource as SourceStatus, JournalStatus, MismatchedHour, PartitionStatus,
+    BudgetStatus, DecidingHour, EdgeLogsStatus, EdgeSource as SourceStatus, JournalStatus, MismatchedHour, PartitionStatus,
     SamplingStatus, Status, StreamStatus,
 };
 use query::{Changing, Freshness, StatusError, StatusSource};
@@ -126,6 +126,10 @@ impl StatusSource for Sources {
                 .or(source),
             stream,
             journals: journals.clone(),
+            journal_budget: self.own.all().first().map(|journal| {
+                let budget = journal.budget();
+                BudgetStatus { used: budget.used, max_bytes: budget.max_bytes, alarm: budget.alarm() }
+            }),
             sampling: SamplingStatus { active: false, rate: 1.0 },
             edge_logs: self.edge_logs(sources, now).await?,
             hot_links: Vec::new(),

@@ -13,6 +13,7 @@ mod postgres;
 mod product;
 mod roles;
 mod standin;
+mod stream;
 mod ways_in;
 
 use std::path::Path;

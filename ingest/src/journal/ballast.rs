@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::disk::{Disk, DiskFile, is_full};
+use super::stats::ALARMS;
 
 /// The reserve is given back in this many pieces, or fewer when they would be too small.
 const PIECES: u64 = 16;
@@ -112,7 +113,7 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    const PERCENT: [u64; 2] = [50, 80];
+    const PERCENT: [u64; 2] = ALARMS;
     /// How many points it must fall below a threshold before that can be passed again.
     const SLACK: u64 = 5;
 

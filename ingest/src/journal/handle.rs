@@ -13,7 +13,7 @@ use super::clock::Clock;
 use super::reader::Stretch;
 use super::round::Rounds;
 use super::segment::Place;
-use super::stats::{Damage, JournalStats};
+use super::stats::{BudgetStats, Damage, JournalStats};
 use super::writer::{Appended, Writer};
 
 /// A redirect worker's own durable log. Clones are the same journal.
@@ -185,6 +185,11 @@ impl Journal {
             sealed: writer.sealed,
             damage: writer.damage,
         }
+    }
+
+    /// How the disk budget stands that it shares with the node's other journals.
+    pub fn budget(&self) -> BudgetStats {
+        self.inner.budget.stats()
     }
 
     /// Where it lives.

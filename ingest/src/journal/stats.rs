@@ -127,3 +127,18 @@ pub struct BudgetStats {
     /// Whether only billed clicks are taken.
     pub nearly_full: bool,
 }
+
+impl BudgetStats {
+    /// What is taken of it, in percent.
+    pub fn percent(&self) -> u64 {
+        (u128::from(self.used) * 100 / u128::from(self.max_bytes.max(1))) as u64
+    }
+
+    /// The alarm that is on: the highest threshold, in percent, that is reached.
+    pub fn alarm(&self) -> Option<u64> {
+        ALARMS.into_iter().rev().find(|alarm| self.percent() >= *alarm)
+    }
+}
+
+/// Percents of the disk budget at which an alarm is raised.
+pub(super) const ALARMS: [u64; 2] = [50, 80];

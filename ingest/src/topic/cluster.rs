@@ -85,7 +85,10 @@ impl Cluster {
         let name = ReplicaKey::new(&self.config.topic, partition).to_string();
         let partitions: Vec<Metadata<PartitionSpec>> = self.list(&mut controller, DOING, &self.config.topic).await?;
         let Some(found) = partitions.into_iter().find(|one| one.name == name) else {
-            let why = format!("there is no partition {name}");
+            let why = format!(
+                "there is no partition {name}; if the topic was deleted for good, `highwater stream renew` begins another \
+                 generation of it"
+            );
             return Err(TopicError::Strange { doing: DOING, address: controller.address().to_owned(), why });
         };
         let brokers: Vec<Metadata<SpuSpec>> = self.list(&mut controller, DOING, "").await?;

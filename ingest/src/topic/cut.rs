@@ -51,6 +51,19 @@ impl Cutter {
         self.next
     }
 
+    /// Goes on from what the lake holds by now, where that is further. Only when all that was taken has been handed out.
+    pub(super) fn advance(&mut self, covered: &[u64]) {
+        for (part, covered) in self.parts.iter_mut().zip(covered) {
+            if part.clicks() == 0 && part.from() < *covered {
+                *part = BatchWriter::new(*covered);
+            }
+        }
+        let wanted = |partition: usize| self.only.is_none_or(|only| only as usize == partition);
+        let from =
+            self.parts.iter().enumerate().filter(|(partition, _)| wanted(*partition)).map(|(_, part)| part.from());
+        self.next = self.next.max(from.min().unwrap_or_default());
+    }
+
     /// Takes the next record of the journal; what is whole by that goes into `out`.
     pub(super) fn take(&mut self, record: &Record, out: &mut Vec<Piece>) {
         let at = record.offset;

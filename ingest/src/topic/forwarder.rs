@@ -8,8 +8,9 @@
 //! Nothing here is kept on disk: after a restart each journal goes on from what the lake is known to hold. A topic that
 //! can't be reached holds nobody up but these tasks: journals grow, redirects go on.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use schemas::JournalId;
@@ -17,14 +18,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::backoff::{Backoff, chance};
-use super::error::TopicError;
-use super::forward::{Forward, again};
+use super::forward::{Forward, Way, within};
 use super::lanes::Lanes;
 use super::rows::Rows;
-use super::whole::{STORE_WITHIN, Topic};
+use super::whole::Topic;
 use crate::journal::Journal;
-use crate::ports::{Coverage, Covered, Generation, PortError};
+use crate::ports::{Coverage, Generation};
 
 /// How often the link store is asked what the lake holds.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -85,7 +84,7 @@ impl Forwarder {
             generation,
             lanes,
             rows,
-            known: HashSet::new(),
+            known: HashMap::new(),
             answered: HashMap::new(),
             tasks,
         };
@@ -93,6 +92,10 @@ impl Forwarder {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let journals = self.journals.borrow_and_update().clone();
+            if node.is_broken() {
+                tracing::error!("a task of the forwarder has died: all of them begin anew");
+                return;
+            }
             node.employ(&journals);
             node.look(&journals).await;
             self.forwarded.send_replace(Forwarded { all: node.has_all(&journals) });
@@ -112,7 +115,8 @@ struct Node {
     generation: Arc<Generation>,
     lanes: Lanes,
     rows: watch::Sender<Arc<Rows>>,
-    known: HashSet<JournalId>,
+    /// Each journal that has a task, and whether all of it has been handed to the lanes.
+    known: HashMap<JournalId, Arc<AtomicBool>>,
     answered: HashMap<(JournalId, u32), u32>,
     /// Ended with the generation.
     tasks: JoinSet<()>,
@@ -122,21 +126,32 @@ impl Node {
     /// Gives each journal a task.
     fn employ(&mut self, journals: &[Journal]) {
         for journal in journals {
-            if self.known.insert(journal.id()) {
-                let forward =
-                    Forward { journal: journal.clone(), lanes: self.lanes.clone(), rows: self.rows.subscribe() };
-                let (coverage, generation) = (Arc::clone(&self.coverage), Arc::clone(&self.generation));
-                self.tasks.spawn(async move {
-                    let starts = enter(coverage.as_ref(), &forward.journal, &generation).await;
-                    forward.run(starts).await;
-                });
+            if !self.known.contains_key(&journal.id()) {
+                let is_sent = Arc::new(AtomicBool::new(false));
+                self.known.insert(journal.id(), Arc::clone(&is_sent));
+                let forward = Forward { way: self.way_of(journal), rows: self.rows.subscribe(), is_sent };
+                self.tasks.spawn(forward.run());
             }
         }
     }
 
+    /// Whether a task has died: what it was to send may be nowhere. Those that have done their work are let go.
+    fn is_broken(&mut self) -> bool {
+        while let Some(ended) = self.tasks.try_join_next() {
+            if ended.is_err() {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn way_of(&self, journal: &Journal) -> Way {
+        let (coverage, generation) = (Arc::clone(&self.coverage), Arc::clone(&self.generation));
+        Way { journal: journal.clone(), lanes: self.lanes.clone(), coverage, generation }
+    }
+
     /// Hears what the lake holds, and answers what it asks for.
     async fn look(&mut self, journals: &[Journal]) {
-        while self.tasks.try_join_next().is_some() {}
         let rows = match within(self.coverage.covered(&self.generation)).await {
             Ok(rows) => Arc::new(Rows::new(rows)),
             Err(error) => return tracing::debug!(%error, "what the lake holds of journals can't be heard now"),
@@ -145,43 +160,15 @@ impl Node {
             let Some(journal) = journals.iter().find(|journal| journal.id() == row.journal) else { continue };
             let Some(missing) = row.missing else { continue };
             self.answered.insert((row.journal, row.partition), missing.asked);
-            let (journal, lanes, partitions) =
-                (journal.clone(), self.lanes.clone(), self.generation.partitions as usize);
-            self.tasks.spawn(async move { again(&journal, &lanes, row, partitions, missing.to).await });
+            self.tasks.spawn(self.way_of(journal).again(row, missing.to));
         }
         self.rows.send_if_modified(|known| std::mem::replace(known, Arc::clone(&rows)) != rows);
     }
 
-    /// Whether all journals are sealed and acknowledged to their ends.
+    /// Whether all journals have been sent to their ends, and all is acknowledged.
     fn has_all(&self, journals: &[Journal]) -> bool {
-        let rows = self.rows.borrow();
-        journals.iter().all(|journal| rows.has_ended(journal.id()))
-            || (self.lanes.are_empty() && journals.iter().all(Journal::is_sealed))
-    }
-}
-
-/// Has a journal go through the generation, as soon as the link store can be asked.
-async fn enter(coverage: &dyn Coverage, journal: &Journal, generation: &Generation) -> Vec<Covered> {
-    let mut backoff = Backoff::default();
-    loop {
-        match within(coverage.enter(journal.id(), generation)).await {
-            Ok(rows) => return rows,
-            Err(error) => {
-                let pause = backoff.pause(chance());
-                tracing::warn!(journal = %journal.id(), %error, ?pause, "can't go into the topic yet");
-                tokio::time::sleep(pause).await;
-            }
-        }
-    }
-}
-
-async fn within<T>(work: impl Future<Output = Result<T, PortError>>) -> Result<T, TopicError> {
-    match tokio::time::timeout(STORE_WITHIN, work).await {
-        Ok(done) => Ok(done?),
-        Err(_) => Err(TopicError::Deadline {
-            doing: "asking what the lake holds",
-            address: "the link store".to_owned(),
-            limit: STORE_WITHIN,
-        }),
+        let is_sent =
+            |journal: &Journal| self.known.get(&journal.id()).is_some_and(|sent| sent.load(Ordering::Acquire));
+        journals.iter().all(is_sent) && self.lanes.are_empty()
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::cluster::Cluster;
+use super::health::TopicHealth;
 use super::pull::{Pulled, Puller, Stopped};
 use crate::ports::Generation;
 use crate::stream::{Body, Partition, Record, StreamError, TopicPart};
@@ -29,6 +30,7 @@ pub struct TopicPartition {
     name: String,
     part: TopicPart,
     cluster: Cluster,
+    health: TopicHealth,
     present: watch::Receiver<Option<Arc<Generation>>>,
     pulling: Option<Pulling>,
     /// What has come and hasn't been asked for yet.
@@ -53,26 +55,41 @@ impl Drop for Pulling {
 }
 
 impl TopicPartition {
-    pub(super) fn new(cluster: Cluster, part: TopicPart, present: watch::Receiver<Option<Arc<Generation>>>) -> Self {
+    pub(super) fn new(
+        cluster: Cluster,
+        health: TopicHealth,
+        part: TopicPart,
+        present: watch::Receiver<Option<Arc<Generation>>>,
+    ) -> Self {
         let name = part.generation.partition(part.number);
         let end = watch::Sender::default().subscribe();
-        Self { name, part, cluster, present, pulling: None, ready: VecDeque::new(), asked: 0, end, is_over: false }
+        let (pulling, ready) = (None, VecDeque::new());
+        Self { name, part, cluster, health, present, pulling, ready, asked: 0, end, is_over: false }
     }
 
     /// What is ready from `from` on.
-    fn take(&mut self, from: u64, max_bytes: usize) -> Vec<Record> {
+    fn take(&mut self, from: u64, max_bytes: usize) -> Result<Vec<Record>, StreamError> {
         let (mut records, mut bytes) = (Vec::new(), 0);
-        while let Some(next) = self.ready.front()
-            && (bytes < max_bytes || records.is_empty())
+        while bytes < max_bytes.max(1)
+            && let Some(next) = self.ready.pop_front_if(|next| !is_newer(next))
         {
             if let (true, Body::Batch(_, content) | Body::Unreadable(_, content)) = (next.offset >= from, &next.body) {
                 bytes += content.len();
-                records.extend(self.ready.pop_front());
-            } else {
-                self.ready.pop_front();
+                records.push(next);
             }
         }
-        records
+        match self.ready.front() {
+            Some(next) if records.is_empty() => Err(self.failed(io::Error::other(format!(
+                "the record at offset {} was written by a newer release: install that here too",
+                next.offset
+            )))),
+            _ => Ok(records),
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> StreamError {
+        self.health.ill(&self.name, &format!("partition {}: {source}", self.name));
+        StreamError::Io { partition: self.name.clone(), source }
     }
 
     fn start(&mut self, from: u64) {
@@ -90,13 +107,16 @@ impl TopicPartition {
             None => Ok(Stopped::Unwanted),
         };
         self.pulling = None;
-        let partition = self.name.clone();
-        let io = |error: io::Error| StreamError::Io { partition: self.name.clone(), source: error };
         match stopped {
-            Ok(Stopped::BeyondEnd { end }) => StreamError::BeyondEnd { partition, end, stored: from, way_out: WAY_OUT },
-            Ok(Stopped::Failed(failure)) => io(io::Error::other(failure)),
-            Ok(Stopped::Unwanted) => io(io::ErrorKind::BrokenPipe.into()),
-            Err(panic) => io(io::Error::other(panic)),
+            Ok(Stopped::BeyondEnd { end }) => {
+                let partition = self.name.clone();
+                let beyond = StreamError::BeyondEnd { partition, end, stored: from, way_out: WAY_OUT };
+                self.health.ill(&self.name, &beyond);
+                beyond
+            }
+            Ok(Stopped::Failed(failure)) => self.failed(io::Error::other(failure)),
+            Ok(Stopped::Unwanted) => self.failed(io::ErrorKind::BrokenPipe.into()),
+            Err(panic) => self.failed(io::Error::other(panic)),
         }
     }
 }
@@ -120,10 +140,12 @@ impl Partition for TopicPartition {
         loop {
             if self.present.borrow().as_ref().is_some_and(|present| *present != self.part.generation) {
                 self.is_over = true;
+                self.health.well(&self.name);
                 return Ok(Vec::new());
             }
-            let records = self.take(from, max_bytes);
+            let records = self.take(from, max_bytes)?;
             if let Some(last) = records.last() {
+                self.health.well(&self.name);
                 self.asked = last.offset + 1;
                 return Ok(records);
             }
@@ -154,13 +176,21 @@ impl Partition for TopicPartition {
     }
 }
 
+/// What is written in words of a record that a newer release has written.
+const NEWER: &str = "newer_version";
+
+/// Whether a newer release has written the record: its clicks are none that could be refused.
+fn is_newer(record: &Record) -> bool {
+    matches!(record.body, Body::Unreadable(NEWER, _))
+}
+
 /// A record as the hot path takes it. What is no batch is one that can't be read, and stops nothing.
 fn record(offset: u64, bytes: Bytes) -> Record {
     match batch::decode(&bytes) {
         Ok(found) => Record { offset, journal: found.cover.journal, body: Body::Batch(found.cover, bytes) },
         Err(error) => {
             let reason = match error {
-                BatchError::NewerVersion(_) => "newer_version",
+                BatchError::NewerVersion(_) => NEWER,
                 BatchError::Corrupt(_) => "corrupt",
             };
             Record { offset, journal: JournalId(uuid::Uuid::nil()), body: Body::Unreadable(reason, bytes) }

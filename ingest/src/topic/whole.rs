@@ -41,6 +41,11 @@ impl Topic {
         &self.health
     }
 
+    /// How long it keeps records, as configured.
+    pub fn retention(&self) -> Duration {
+        self.cluster.config.retention
+    }
+
     pub(super) fn cluster(&self) -> &Cluster {
         &self.cluster
     }
@@ -161,7 +166,8 @@ impl Topic {
         present: &watch::Receiver<Option<Arc<Generation>>>,
     ) -> Vec<Box<dyn Partition>> {
         let part = |number| TopicPart { generation: Arc::clone(generation), number };
-        let open = |number| TopicPartition::new(self.cluster.clone(), part(number), present.clone());
+        let open =
+            |number| TopicPartition::new(self.cluster.clone(), self.health.clone(), part(number), present.clone());
         numbers.into_iter().map(|number| Box::new(open(number)) as Box<dyn Partition>).collect()
     }
 

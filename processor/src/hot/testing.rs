@@ -6,8 +6,11 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use ingest::ports::{JournalState, Landed, PortError, RegisteredJournal, Registry};
-use ingest::stream::{Body, Partition, Record, StreamError};
+use ingest::ports::{
+    Coverage, Covered, Generation, JournalState, Landed, PortError, Reached, RegisteredJournal, Registry,
+};
+use ingest::stream::{Body, Partition, Record, StreamError, TopicPart};
+use schemas::batch::{BatchWriter, Cover};
 use schemas::click::{AgentInfo, Click, Utm, Verdict};
 use schemas::{Analytics, Class, ClickEvent, ClickId, Device, JournalId, LinkId, Method, Source, UtcMicros, wire};
 use tokio::sync::watch;
@@ -122,6 +125,7 @@ pub(crate) struct Log {
 #[derive(Debug, Default)]
 struct LogState {
     records: Vec<Record>,
+    end: u64,
     is_sealed: bool,
     failing: bool,
 }
@@ -132,11 +136,15 @@ impl Log {
     }
 
     fn push(&self, body: Body) -> u64 {
+        self.push_of(self.journal, body)
+    }
+
+    fn push_of(&self, journal: JournalId, body: Body) -> u64 {
         self.state.send_modify(|state| {
-            let offset = state.records.len() as u64;
-            state.records.push(Record { offset, journal: self.journal, body });
+            state.records.push(Record { offset: state.end, journal, body });
+            state.end += 1;
         });
-        self.state.borrow().records.len() as u64
+        self.state.borrow().end
     }
 
     pub(crate) fn click(&self, id: u128, time: i64) -> u64 {
@@ -187,24 +195,164 @@ impl Partition for LogPartition {
         let name = self.name.clone();
         let state = self
             .log
-            .wait_for(|state| state.failing || state.is_sealed || state.records.len() as u64 > from)
+            .wait_for(|state| state.failing || state.is_sealed || state.end > from)
             .await
             .map_err(|e| StreamError::Io { partition: name.clone(), source: std::io::Error::other(e) })?;
         if state.failing {
             return Err(StreamError::Gap { partition: name, begin: 9, wanted: from });
         }
         // a few at a time, so that a group has several batches
-        let records: Vec<Record> = state.records.iter().skip(from as usize).take(3).cloned().collect();
+        let records: Vec<Record> =
+            state.records.iter().filter(|record| record.offset >= from).take(3).cloned().collect();
         self.is_sealed = records.is_empty();
         Ok(records)
     }
 
     async fn end(&mut self) -> Result<u64, StreamError> {
-        Ok(self.log.borrow().records.len() as u64)
+        Ok(self.log.borrow().end)
     }
 
     fn is_sealed(&self) -> bool {
         self.is_sealed
+    }
+}
+
+/// A partition of a topic in memory; clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct TopicLog {
+    pub(crate) part: TopicPart,
+    log: Log,
+}
+
+impl TopicLog {
+    /// The first of two partitions.
+    pub(crate) fn new() -> Self {
+        let generation = Generation { topic: "t".into(), id: "g".into(), partitions: 2 };
+        Self { part: TopicPart { generation: Arc::new(generation), number: 0 }, log: Log::new() }
+    }
+
+    /// Adds a batch with a click of each id, at the journal positions from `from` on; returns the offset after it.
+    pub(crate) fn batch(&self, cover: Cover, ids: std::ops::Range<u128>, time: i64) -> u64 {
+        let mut writer = BatchWriter::new(cover.from);
+        for (position, id) in (cover.from..).zip(ids) {
+            assert!(writer.push(position, &event(id, time)));
+        }
+        self.log.push_of(cover.journal, Body::Batch(cover, writer.finish(cover).into()))
+    }
+
+    /// Adds a batch with a click of id 9 and one that makes [`Plain`] panic.
+    pub(crate) fn poisoned(&self, cover: Cover, time: i64) -> u64 {
+        let mut writer = BatchWriter::new(cover.from);
+        assert!(writer.push(cover.from, &event(9, time)) && writer.push(cover.from + 1, &event(POISON, time)));
+        self.log.push_of(cover.journal, Body::Batch(cover, writer.finish(cover).into()))
+    }
+
+    /// Adds what can't be read.
+    pub(crate) fn garbage(&self) -> u64 {
+        self.log.push_of(JournalId::new(), Body::Unreadable("corrupt", Bytes::from_static(b"x")))
+    }
+
+    /// Forgets records, as a broker does: offsets go on behind them.
+    pub(crate) fn forget(&self, offset: u64) {
+        self.log.state.send_modify(|state| state.records.retain(|record| record.offset != offset));
+    }
+
+    pub(crate) fn partition(&self) -> Box<dyn Partition> {
+        let name = self.part.generation.partition(self.part.number);
+        let log = LogPartition { name, log: self.log.state.subscribe(), is_sealed: false };
+        Box::new(TopicLogPartition { part: self.part.clone(), log })
+    }
+}
+
+#[derive(Debug)]
+struct TopicLogPartition {
+    part: TopicPart,
+    log: LogPartition,
+}
+
+#[async_trait]
+impl Partition for TopicLogPartition {
+    fn name(&self) -> &str {
+        self.log.name()
+    }
+
+    fn part(&self) -> Option<&TopicPart> {
+        Some(&self.part)
+    }
+
+    async fn read(&mut self, from: u64, max_bytes: usize) -> Result<Vec<Record>, StreamError> {
+        self.log.read(from, max_bytes).await
+    }
+
+    async fn end(&mut self) -> Result<u64, StreamError> {
+        self.log.end().await
+    }
+
+    fn is_sealed(&self) -> bool {
+        false
+    }
+}
+
+/// Rows of coverage in memory.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryCoverage {
+    pub(crate) rows: watch::Sender<BTreeMap<(JournalId, u32), Covered>>,
+    pub(crate) reached: watch::Sender<BTreeMap<u32, Reached>>,
+}
+
+impl MemoryCoverage {
+    /// A journal whose positions below `covered` are in the lake.
+    pub(crate) fn enter_at(&self, journal: JournalId, covered: u64) {
+        let row = Covered { journal, partition: 0, covered, through: UtcMicros(0), ended: false, missing: None };
+        self.rows.send_modify(|rows| rows.extend([((journal, 0), row)]));
+    }
+
+    /// Waits until the row of a journal is as `done` says.
+    pub(crate) async fn until(&self, journal: JournalId, done: impl Fn(&Covered) -> bool) -> Covered {
+        let mut rows = self.rows.subscribe();
+        let rows = rows.wait_for(|rows| rows.get(&(journal, 0)).is_some_and(&done)).await.unwrap();
+        rows[&(journal, 0)]
+    }
+}
+
+#[async_trait]
+impl Coverage for MemoryCoverage {
+    async fn generation(&self, _: &str) -> Result<Option<Generation>, PortError> {
+        Ok(None)
+    }
+
+    async fn begin_generation(
+        &self,
+        topic: &str,
+        partitions: u32,
+        _: Option<&Generation>,
+        _: UtcMicros,
+    ) -> Result<Generation, PortError> {
+        Ok(Generation { topic: topic.into(), id: "g".into(), partitions })
+    }
+
+    async fn enter(&self, _: JournalId, _: &Generation) -> Result<Vec<Covered>, PortError> {
+        Ok(Vec::new())
+    }
+
+    async fn covered(&self, _: &Generation) -> Result<Vec<Covered>, PortError> {
+        Ok(self.rows.borrow().values().copied().collect())
+    }
+
+    async fn cover(
+        &self,
+        _: &Generation,
+        covered: &[Covered],
+        reached: &[Reached],
+        now: UtcMicros,
+    ) -> Result<UtcMicros, PortError> {
+        self.rows.send_modify(|rows| rows.extend(covered.iter().map(|row| ((row.journal, row.partition), *row))));
+        self.reached.send_modify(|all| all.extend(reached.iter().map(|one| (one.partition, *one))));
+        Ok(now)
+    }
+
+    async fn reached(&self, _: &Generation) -> Result<Vec<Reached>, PortError> {
+        Ok(self.reached.borrow().values().copied().collect())
     }
 }
 

@@ -51,6 +51,19 @@ fn a_mark_goes_into_every_partition_behind_what_it_covers() {
 }
 
 #[test]
+fn what_the_lake_holds_by_now_is_neither_read_nor_said_to_be_gone() {
+    let mut cutter = Cutter::new(journal(), &[5, 9, 2]);
+    cutter.advance(&[8, 3, 8]);
+    assert_eq!(cutter.next(), 8);
+    let mut out = Vec::new();
+    cutter.skip(8, &[UtcMicros(0); 3], UtcMicros(1), &mut out);
+    assert_eq!(out, []);
+    let mut one = Cutter::only(journal(), 3, 2, 4);
+    one.advance(&[1, 1, 7]);
+    assert_eq!(one.next(), 7);
+}
+
+#[test]
 fn what_is_gone_is_said_where_it_is_lacked() {
     let mut cutter = Cutter::new(journal(), &[5, 9, 2]);
     let mut out = Vec::new();

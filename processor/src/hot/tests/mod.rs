@@ -17,8 +17,9 @@ use url::Url;
 mod life;
 mod once;
 mod side;
+mod topic;
 
-use super::testing::{Log, MemoryRegistry, POISON, Plain};
+use super::testing::{Log, MemoryCoverage, MemoryRegistry, POISON, Plain, TopicLog};
 use super::*;
 use crate::lake::testing::{Fault, FaultStore, Gate};
 use crate::lake::{Change, LakeOptions, TableHandle};
@@ -27,6 +28,7 @@ use crate::lake::{Change, LakeOptions, TableHandle};
 pub(super) struct World {
     pub(super) store: FaultStore,
     pub(super) registry: Arc<MemoryRegistry>,
+    pub(super) coverage: Arc<MemoryCoverage>,
 }
 
 pub(super) struct Running {
@@ -39,7 +41,7 @@ pub(super) struct Running {
 impl World {
     pub(super) fn new() -> Self {
         let store = FaultStore::new(Arc::new(InMemory::new()));
-        Self { store, registry: Arc::default() }
+        Self { store, registry: Arc::default(), coverage: Arc::default() }
     }
 
     pub(super) fn lake(&self) -> Lake {
@@ -58,7 +60,8 @@ impl World {
 
     pub(super) fn start_with(&self, config: HotConfig) -> Running {
         let registry: Arc<dyn Registry> = Arc::clone(&self.registry) as Arc<dyn Registry>;
-        let path = HotPath::new(self.lake(), registry, Arc::new(Plain), config);
+        let coverage: Arc<dyn Coverage> = Arc::clone(&self.coverage) as Arc<dyn Coverage>;
+        let path = HotPath::new(self.lake(), registry, Arc::new(Plain), config).with_coverage(coverage);
         let status = path.status();
         let (partitions, incoming) = mpsc::channel(8);
         let cancel = CancellationToken::new();
@@ -93,6 +96,10 @@ impl World {
 
 impl Running {
     pub(super) async fn read(&self, log: &Log) {
+        self.partitions.send(log.partition()).await.unwrap();
+    }
+
+    pub(super) async fn read_topic(&self, log: &TopicLog) {
         self.partitions.send(log.partition()).await.unwrap();
     }
 

@@ -1,0 +1,38 @@
+//! All in one process, through a broker that is well.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::{Load, broker, check, node, settings};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clicks_go_through_the_topic_and_all_is_complete() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let broker = broker(folder.path())?;
+    let mut node = node(&settings(&broker.address(), 3))?;
+    node.start().await?;
+    let load = Load::start(node.redirect);
+    load.more(500).await?;
+    let ledger = load.end().await?;
+    check(&node, &ledger).await?;
+
+    let is_whole = |status: &Value| {
+        let stream = &status["stream"];
+        stream["backend"] == "fluvio" && stream["partitions"].as_array().is_some_and(|parts| parts.len() == 3)
+    };
+    let status = node.wait_for("/v1/status", Duration::from_secs(30), is_whole).await?;
+    assert_eq!(status["held_back_by"], Value::Null, "{status:#}");
+    // what was answered is said to be complete soon
+    let now = status["as_of"].as_str().unwrap_or_default().to_owned();
+    let is_complete = |status: &Value| status["complete_through"].as_str().unwrap_or_default() > now.as_str();
+    node.wait_for("/v1/status", Duration::from_secs(30), is_complete).await?;
+    // a clean stop leaves nothing to replay: the journals end in the lake
+    node.stop().await?;
+    let journals = node.json(&["journal", "list", "--json"])?;
+    let states: Vec<&str> = journals.as_array().into_iter().flatten().filter_map(|one| one["state"].as_str()).collect();
+    assert!(!states.is_empty() && states.iter().all(|state| *state == "closed"), "{journals:#}\n{}", node.log());
+    node.ok(&["verify"])?;
+    check(&node, &ledger).await
+}
