@@ -2,9 +2,14 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use ingest::journal::JournalPartition;
-use ingest::ports::Coverage as _;
+use ingest::ports::{Coverage as _, Registry as _};
 use ingest::stream::{Body, Partition, Record};
+use processor::gaps::{self, Gap};
+use processor::lake::Lake;
+use redirect::links::LinkStore;
+use schemas::tables::Table;
 use schemas::{ClickEvent, UtcMicros, wire};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -12,7 +17,7 @@ use tokio::sync::mpsc;
 use super::{open, print};
 use crate::cli::Stream;
 use crate::config::{Backend, Config};
-use crate::run::ids_in;
+use crate::run::{has_lost_offsets, ids_in};
 
 /// Events read ahead of the terminal.
 const AHEAD: usize = 1_024;
@@ -31,6 +36,11 @@ pub(crate) async fn run(command: Stream, config: &Config) -> anyhow::Result<Exit
 async fn renew(config: &Config) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(config.stream.backend == Backend::Fluvio, "stream.backend is \"embedded\": there is no topic");
     let store = open::link_store(config).await?;
+    let lake = open::lake(config)?;
+    if has_lost_offsets(&lake, &store).await? {
+        let lost = write_down(&lake, &store).await?;
+        print::line(&format!("the lake has lost clicks of {lost} journals: every answer that this touches says so"))?;
+    }
     let fluvio = &config.stream.fluvio;
     let before = store.generation(&fluvio.topic).await?;
     let now = UtcMicros::now();
@@ -41,6 +51,24 @@ async fn renew(config: &Config) -> anyhow::Result<ExitCode> {
         after.topic, after.id, after.partitions
     ))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the lake has lost of journals that went through the topic, as rows of `gaps`: how much of each nobody knows.
+async fn write_down(lake: &Lake, store: &LinkStore) -> anyhow::Result<usize> {
+    let journals = store.journals().await?;
+    let forwarded = journals.into_iter().filter(|known| known.forwarded && known.committed > 0);
+    let lost: Vec<Gap> = forwarded
+        .map(|known| Gap {
+            journal: known.id,
+            start: known.registered_at,
+            end: known.through,
+            lost: None,
+            reason: "lake lost".to_owned(),
+        })
+        .collect();
+    let mut table = lake.table(Table::Gaps).await?;
+    gaps::add(&mut table, &lost, Vec::new()).await.context("the loss can't be written down")?;
+    Ok(lost.len())
 }
 
 /// Prints events until stopped, or until enough were printed.

@@ -44,7 +44,7 @@ pub(crate) use lock::{make_folder, turn};
 pub(crate) use own::OwnJournals;
 pub(crate) use process::{enricher, settle_config, waits};
 pub(crate) use redirect::id_mode;
-pub(crate) use standing::lost_journals;
+pub(crate) use standing::{has_lost_offsets, lost_journals};
 pub(crate) use status::{Sources, TopicSource};
 pub(crate) use trouble::{Found, Held, trouble};
 pub(crate) use uploads::{Again, unended};

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use ingest::journal::first_of;
 use ingest::ports::{JournalState, RegisteredJournal, Registry as _};
+use processor::hot;
 use processor::lake::{Lake, LakeError, TableHandle};
 use redirect::links::LinkStore;
 use schemas::JournalId;
@@ -71,6 +72,27 @@ fn behind(lost: &[(RegisteredJournal, u64)]) -> Option<String> {
     ))
 }
 
+/// The same of partitions of a topic: `published` tells what the lake has held of each.
+fn behind_topic(published: &[(String, u64)], held: impl Fn(&str) -> u64) -> Option<String> {
+    let (partition, offset) = published.iter().find(|(partition, offset)| held(partition) < *offset)?;
+    Some(format!(
+        "the lake is behind what was published: it held partition {partition} below offset {offset}, and now below {}; restore \
+         the lake (is its disk mounted?), or `highwater stream renew` gives up what it has lost, reads the topic from its \
+         begin, and writes the loss down",
+        held(partition)
+    ))
+}
+
+/// Whether the lake lacks what it held of a topic's partitions.
+///
+/// # Errors
+/// When the link store or the lake can't be read.
+pub(crate) async fn has_lost_offsets(lake: &Lake, store: &LinkStore) -> anyhow::Result<bool> {
+    let published = store.published_offsets().await?;
+    let clicks = lake.table(Table::Clicks).await?;
+    Ok(behind_topic(&published, |partition| hot::offset(&clicks, partition)).is_some())
+}
+
 fn lost_in(clicks: &TableHandle, registered: Vec<RegisteredJournal>, journals: &Path) -> Vec<(RegisteredJournal, u64)> {
     let first = |known: &RegisteredJournal| first_of(journals, known.id).ok().flatten();
     lost(registered, |known| Held::of(clicks, known), first)
@@ -97,7 +119,7 @@ pub(crate) async fn look(
     journals: &Path,
 ) -> anyhow::Result<Standing> {
     // the registry first: it may only be behind what the lake holds
-    let registered = store.journals().await?;
+    let (registered, published) = (store.journals().await?, store.published_offsets().await?);
     let opened = match handle {
         Some(clicks) => clicks.refresh().await.map(drop),
         None => lake.table(Table::Clicks).await.map(|clicks| *handle = Some(clicks)),
@@ -109,7 +131,9 @@ pub(crate) async fn look(
         ))),
         (Err(error), _) => Err(error.into()),
         (Ok(()), Some(clicks)) => {
-            Ok(behind(&lost_in(clicks, registered, journals)).map_or(Standing::Whole, Standing::Lost))
+            let journals = behind(&lost_in(clicks, registered, journals));
+            let lost = journals.or_else(|| behind_topic(&published, |partition| hot::offset(clicks, partition)));
+            Ok(lost.map_or(Standing::Whole, Standing::Lost))
         }
         (Ok(()), None) => Ok(Standing::Unknown),
     }
@@ -208,6 +232,14 @@ mod tests {
         for part in [id.as_str(), "below position 900", "now below 7", "and so with 1 more", "journal retire"] {
             assert!(told.contains(part), "{told}");
         }
+    }
+
+    #[test]
+    fn a_lake_is_lost_when_it_held_more_of_a_partition() {
+        let published = [("t@g/0".to_owned(), 5), ("t@g/1".to_owned(), 9)];
+        assert_eq!(behind_topic(&published, |_| 9), None);
+        let told = behind_topic(&published, |_| 8).unwrap();
+        assert!(told.contains("t@g/1 below offset 9, and now below 8"), "{told}");
     }
 
     #[tokio::test]

@@ -12,8 +12,8 @@ use processor::import::{State, Summary, unfinished};
 use processor::lake::Lake;
 use processor::settle::{Mismatched, Word, waiting, words_under_way};
 use query::status::{
-    BudgetStatus, DecidingHour, EdgeLogsStatus, EdgeSource as SourceStatus, JournalStatus, MismatchedHour, PartitionStatus,
-    SamplingStatus, Status, StreamStatus,
+    BudgetStatus, DecidingHour, EdgeLogsStatus, EdgeSource as SourceStatus, JournalStatus, MismatchedHour,
+    PartitionStatus, SamplingStatus, Status, StreamStatus,
 };
 use query::{Changing, Freshness, StatusError, StatusSource};
 use redirect::links::{EdgeSource, LinkStore};

@@ -125,13 +125,13 @@ struct Node {
 impl Node {
     /// Gives each journal a task.
     fn employ(&mut self, journals: &[Journal]) {
-        for journal in journals {
-            if !self.known.contains_key(&journal.id()) {
-                let is_sent = Arc::new(AtomicBool::new(false));
-                self.known.insert(journal.id(), Arc::clone(&is_sent));
-                let forward = Forward { way: self.way_of(journal), rows: self.rows.subscribe(), is_sent };
-                self.tasks.spawn(forward.run());
-            }
+        let is_new = |journal: &&Journal| !self.known.contains_key(&journal.id());
+        let new: Vec<&Journal> = journals.iter().filter(is_new).collect();
+        for journal in new {
+            let is_sent = Arc::new(AtomicBool::new(false));
+            self.known.insert(journal.id(), Arc::clone(&is_sent));
+            let forward = Forward { way: self.way_of(journal), rows: self.rows.subscribe(), is_sent };
+            self.tasks.spawn(forward.run());
         }
     }
 

@@ -54,7 +54,7 @@ use self::committer::Committer;
 pub use self::decode::Enrich;
 pub use self::group::{Due, GroupPolicy, Waiting, back_off};
 use self::publish::Publisher;
-pub use self::retire::{RetireError, is_retired, position, retire};
+pub use self::retire::{RetireError, is_retired, offset, position, retire};
 pub use self::window::Window;
 use crate::lake::Lake;
 use crate::metrics::Metrics;

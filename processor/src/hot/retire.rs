@@ -51,6 +51,11 @@ pub fn position(clicks: &TableHandle, journal: JournalId) -> u64 {
     slot::position(clicks.txn(&slot::app_id(&journal.to_string())))
 }
 
+/// The first offset of a partition of a topic that `clicks` lacks.
+pub fn offset(clicks: &TableHandle, partition: &str) -> u64 {
+    slot::position(clicks.txn(&slot::app_id(partition)))
+}
+
 /// Retires `journal`: from now on its events, should it return, are late. Recorded in `clicks` first, in a commit that
 /// repeats every partition's position, so that a commit under way conflicts and is judged again; only then may
 /// the registry leave the journal out of `complete_through`.

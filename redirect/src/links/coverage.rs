@@ -63,6 +63,23 @@ impl Coverage for LinkStore {
 }
 
 impl LinkStore {
+    /// How far the lake was with each partition of the present generation of each topic, as last published: its name, and the
+    /// first offset that the lake lacked.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] when the database fails.
+    pub async fn published_offsets(&self) -> Result<Vec<(String, u64)>, LinkError> {
+        const SQL: &str = "SELECT topics.topic, topics.generation, topics.partitions, part, next_at FROM topic_reached
+             JOIN topics ON topics.generation = topic_reached.generation ORDER BY topics.topic, part";
+        let offset = |row: &Row| {
+            let (topic, id, partitions) = (row.get("topic")?, row.get("generation")?, row.count("partitions")?);
+            let name = Generation { topic, id, partitions }.partition(row.count("part")?);
+            Ok::<_, sqlx::Error>((name, row.get::<i64>("next_at")?.unsigned_abs()))
+        };
+        let rows = self.pools.query(SQL).rows().await.doing(READING)?;
+        rows.iter().map(offset).collect::<Result<_, _>>().doing(READING)
+    }
+
     async fn begin(
         &self,
         topic: &str,

@@ -101,4 +101,8 @@ async fn how_far_partitions_are_is_kept_for_status(place: Place) {
     store.cover(&generation, &[], &[at(1, 5, 9), at(0, 1, 1)], NOW).await.unwrap();
     store.cover(&generation, &[], &[at(1, 9, 9)], NOW).await.unwrap();
     assert_eq!(store.reached(&generation).await.unwrap(), [at(0, 1, 1), at(1, 9, 9)]);
+    let published = store.published_offsets().await.unwrap();
+    assert_eq!(published, [(generation.partition(0), 1), (generation.partition(1), 9)]);
+    store.begin_generation("clicks", 2, Some(&generation), NOW).await.unwrap();
+    assert_eq!(store.published_offsets().await.unwrap(), [], "what is over says nothing of the lake");
 }
