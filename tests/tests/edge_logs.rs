@@ -208,7 +208,12 @@ async fn misses_of_an_edge_without_ids_are_held_for_the_operator() -> anyhow::Re
         let id = summary["id"].as_str().unwrap_or_default();
         let shown = node.ok(&["edge-logs", "show", id])?;
         assert!(shown.contains("mismatched: in the hour"), "{shown}");
-        assert_eq!(node.metric("highwater_edge_log_mismatched_hours", &[]).await?, 1);
+        // the node hears of what a command has found with its next round
+        let until = std::time::Instant::now() + Duration::from_secs(30);
+        while node.metric("highwater_edge_log_mismatched_hours", &[]).await? != 1 {
+            anyhow::ensure!(std::time::Instant::now() < until, "no hour is named in the metrics");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
 
         let hour = status["edge_logs"]["mismatched"][0]["hour"].as_str().unwrap_or_default().to_owned();
         let decide = ["edge-logs", "settle", "--provider", "nginx", "--hour", &hour[..13], "--json", "--as"];
