@@ -8,7 +8,7 @@ use tokio::sync::watch;
 /// Limits and places. [`QueryConfig::new`] has defaults that fit a small machine.
 #[derive(Clone, Debug)]
 pub struct QueryConfig {
-    /// The lake's root: a path, or a `file://` URL.
+    /// The lake's root: a path, or the URL of storage that crate `deltalake` knows.
     pub lake: String,
     /// Newest version of table `clicks` that this process has committed, if it commits.
     pub committed: Option<watch::Receiver<i64>>,

@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
-use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
-use object_store::{ClientConfigKey, Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig};
+use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig};
+use processor::lake::remote_store;
 
 /// Schemes and the variables that say who is asking.
 const SCHEMES: &[(&str, &str)] = &[
@@ -144,7 +142,8 @@ impl Prefix {
         let (scheme, bucket, key) = parts(url)?;
         let root = format!("{scheme}://{bucket}/");
         let wrong = |error: Error| ObjectError::Address { url: url.to_owned(), why: plain(&error) };
-        let store = store(scheme, &root).map_err(wrong)?;
+        let retry = RetryConfig { max_retries: REQUEST_TRIES, retry_timeout: REQUEST_WITHIN, ..RetryConfig::default() };
+        let store = remote_store(&root, WHOLE_ANSWER_WITHIN, retry).map_err(wrong)?;
         Ok(Self { store, url: url.to_owned(), root, key: key.to_owned() })
     }
 
@@ -260,35 +259,6 @@ pub(super) async fn within<T>(
             Err(ObjectError::Unreachable { url: url.to_owned(), why: format!("no answer within {ANSWER_WITHIN:?}") })
         }
     }
-}
-
-/// The store of a bucket, as the environment configures it.
-fn store(scheme: &str, root: &str) -> Result<Arc<dyn ObjectStore>, Error> {
-    let retry = RetryConfig { max_retries: REQUEST_TRIES, retry_timeout: REQUEST_WITHIN, ..RetryConfig::default() };
-    let timeout = ClientConfigKey::Timeout;
-    Ok(match scheme {
-        "gs" => Arc::new(
-            GoogleCloudStorageBuilder::from_env()
-                .with_url(root)
-                .with_config(GoogleConfigKey::Client(timeout), WHOLE_ANSWER_WITHIN)
-                .with_retry(retry)
-                .build()?,
-        ),
-        "az" => Arc::new(
-            MicrosoftAzureBuilder::from_env()
-                .with_url(root)
-                .with_config(AzureConfigKey::Client(timeout), WHOLE_ANSWER_WITHIN)
-                .with_retry(retry)
-                .build()?,
-        ),
-        _ => Arc::new(
-            AmazonS3Builder::from_env()
-                .with_url(root)
-                .with_config(AmazonS3ConfigKey::Client(timeout), WHOLE_ANSWER_WITHIN)
-                .with_retry(retry)
-                .build()?,
-        ),
-    })
 }
 
 #[cfg(test)]

@@ -1,9 +1,17 @@
 //! A real S3 server on loopback, over a folder of its own.
+//!
+//! It knows conditional puts, but looks first and writes afterwards: of two at once both could succeed. So they take turns
+//! here, as a real store has them do.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
+use hyper::body::Incoming;
+use hyper::header::{IF_MATCH, IF_NONE_MATCH};
+use hyper::service::{Service, service_fn};
+use hyper::{Method, Request};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use s3s::auth::SimpleAuth;
@@ -11,6 +19,7 @@ use s3s::service::S3ServiceBuilder;
 use s3s_fs::FileSystem;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 /// The key that the server knows.
@@ -32,6 +41,18 @@ impl S3 {
     /// # Errors
     /// When it can't listen.
     pub async fn start(buckets: &[&str]) -> Result<Self> {
+        Self::serve(buckets, false).await
+    }
+
+    /// The same, but it creates what is there already, as some that speak S3 do.
+    ///
+    /// # Errors
+    /// When it can't listen.
+    pub async fn careless(buckets: &[&str]) -> Result<Self> {
+        Self::serve(buckets, true).await
+    }
+
+    async fn serve(buckets: &[&str], is_careless: bool) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("highwater-s3-").tempdir()?;
         for bucket in buckets {
             std::fs::create_dir(folder.path().join(bucket))?;
@@ -42,11 +63,26 @@ impl S3 {
         let service = service.build();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
+        let (objects, turn) = (folder.path().to_owned(), Arc::new(Mutex::new(())));
         let mut serving = JoinSet::new();
         serving.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((socket, _)) = listener.accept().await {
-                let service = service.clone();
+                let (service, turn, objects) = (service.clone(), Arc::clone(&turn), objects.clone());
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let (service, turn) = (service.clone(), Arc::clone(&turn));
+                    let is_conditional =
+                        [IF_NONE_MATCH, IF_MATCH].iter().any(|name| request.headers().contains_key(name));
+                    let is_conditional = is_conditional && request.method() == Method::PUT;
+                    if is_careless && is_conditional {
+                        // what isn't there is no obstacle
+                        let _gone = std::fs::remove_file(objects.join(request.uri().path().trim_start_matches('/')));
+                    }
+                    async move {
+                        let _turn = if is_conditional { Some(turn.lock().await) } else { None };
+                        Service::call(&service, request).await
+                    }
+                });
                 connections.spawn(async move {
                     // how a client leaves is its own business
                     let http = Builder::new(TokioExecutor::new());

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod bucket;
 mod corrections;
 mod crash;
 mod edge_logs;

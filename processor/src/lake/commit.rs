@@ -51,6 +51,7 @@ impl TableHandle {
     /// # Errors
     /// As [`CommitError`] says. After `Failed` it is unknown whether the commit landed.
     pub async fn commit(&mut self, change: Change) -> Result<i64, CommitError> {
+        self.lake.prove().await.map_err(CommitError::Failed)?;
         let id = Uuid::new_v4().to_string();
         let mut others = Others::default();
         for attempt in 1..=ATTEMPTS {

@@ -14,11 +14,13 @@ use uuid::Uuid;
 use super::log::{CommitInfo, Line, Protocol, State, print};
 use super::place::Place;
 use super::replay;
-use super::{LakeError, LakeOptions};
+use super::{Lake, LakeError, LakeOptions};
 
 /// Makes the table of `place`, or finds that somebody just has. Not where data files are without a log: they are
 /// another table's, whose log is gone, and a clean-up by a log that doesn't name them would delete them.
-pub(super) async fn create(place: &Place, options: &LakeOptions) -> Result<State, LakeError> {
+pub(super) async fn create(place: &Place, lake: &Lake) -> Result<State, LakeError> {
+    lake.prove().await?;
+    let options = lake.options();
     let files = place.list("looking for what is left of it", None).await?;
     if let Some(left) = files.iter().find(|meta| meta.location.as_ref().ends_with(".parquet")) {
         return match replay::load(place).await? {

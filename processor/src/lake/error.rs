@@ -25,6 +25,26 @@ pub enum LakeError {
         /// What there is.
         known: String,
     },
+    /// The lake's storage overwrites what it was told not to: two processes would lose each other's commits. Trying again
+    /// won't help.
+    #[error(
+        "the storage of lake {root} can't hold one: {reason}, so that commits of two processes would overwrite each other; \
+         expected one that honours If-None-Match and If-Match of a PUT"
+    )]
+    Careless {
+        /// The lake's address.
+        root: String,
+        /// What it did.
+        reason: &'static str,
+    },
+    /// Whether the lake's storage can hold one could not be found out.
+    #[error("the storage of lake {root} can't be written: {reason}")]
+    Unproven {
+        /// The lake's address.
+        root: String,
+        /// What it said.
+        reason: String,
+    },
     /// The store failed.
     #[error("table {table}: {doing}: {source}")]
     Store {

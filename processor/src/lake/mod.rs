@@ -32,6 +32,7 @@ mod log;
 mod maintain;
 mod place;
 mod read;
+mod remote;
 mod replay;
 #[cfg(test)]
 mod sim;
@@ -53,7 +54,7 @@ use deltalake::logstore::{LogStoreRef, StorageConfig, logstore_with, object_stor
 use object_store::ObjectStore;
 use object_store::path::Path;
 use schemas::tables::Table;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use url::Url;
 
 pub use self::commit::Change;
@@ -62,6 +63,8 @@ pub use self::error::{CommitError, LakeError};
 pub use self::grow::{Batches, Growing};
 pub use self::log::DataFile;
 pub use self::maintain::Maintained;
+use self::remote::Unfit;
+pub use self::remote::remote_store;
 pub use self::table::TableHandle;
 pub use self::write::{NewFile, Span};
 use crate::metrics::LakeMetrics;
@@ -105,10 +108,13 @@ struct Inner {
     options: LakeOptions,
     newest: watch::Sender<i64>,
     metrics: LakeMetrics,
+    /// Set once it is known that the storage puts only what may be put.
+    proven: OnceCell<()>,
 }
 
 impl Lake {
-    /// The lake at `root`: a path, or an address such as `file:///…`. A local folder is made when missing.
+    /// The lake at `root`: a path, or an address such as `file:///…` or `s3://bucket/prefix`. A local folder is made when
+    /// missing; of other storage nothing is asked yet.
     ///
     /// # Errors
     /// [`LakeError::Root`] when the folder can't be made, [`LakeError::Scheme`] for storage that isn't built in.
@@ -123,6 +129,7 @@ impl Lake {
             let url = folder_url(&folder).map_err(bad)?;
             return Self::with_store(Arc::new(DurableStore::new()), url, options);
         }
+        remote::register();
         let factories = object_store_factories();
         let scheme = Url::parse(&format!("{}://", url.scheme())).map_err(|e| bad(e.to_string()))?;
         let Some(factory) = factories.get(&scheme).map(|entry| Arc::clone(entry.value())) else {
@@ -136,7 +143,7 @@ impl Lake {
         };
         let storage = StorageConfig::parse_options(options.storage.clone()).map_err(|e| bad(e.to_string()))?;
         let (store, _) = factory.parse_url_opts(&url, &storage).map_err(|e| bad(e.to_string()))?;
-        Self::with_store(store, url, options)
+        Ok(Self::with_store(store, url, options)?.unproven())
     }
 
     /// A lake at `root` within `store`, which holds the whole of the storage that `root` is an address of.
@@ -151,7 +158,39 @@ impl Lake {
             root.set_path(&format!("{}/", root.path()));
         }
         let (newest, metrics) = (watch::Sender::new(-1), LakeMetrics::default());
-        Ok(Self { inner: Arc::new(Inner { root, store, storage, options, newest, metrics }) })
+        let proven = OnceCell::new_with(Some(()));
+        Ok(Self { inner: Arc::new(Inner { root, store, storage, options, newest, metrics, proven }) })
+    }
+
+    /// The same, of whose storage nothing is known.
+    fn unproven(mut self) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.proven = OnceCell::new();
+        }
+        self
+    }
+
+    /// Finds out whether the storage puts only what may be put, unless that is known: two processes that commit at once
+    /// would overwrite each other otherwise. Whatever writes does it by itself, before it writes.
+    ///
+    /// # Errors
+    /// [`LakeError::Careless`] when it doesn't, [`LakeError::Unproven`] when that can't be found out now.
+    pub async fn prove(&self) -> Result<(), LakeError> {
+        let root = || self.inner.root.to_string();
+        let prove = async {
+            let path = self.path();
+            let proof = remote::prove(self.inner.store.as_ref(), &path);
+            match tokio::time::timeout(self.inner.options.deadline, proof).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(Unfit::Careless(reason))) => Err(LakeError::Careless { root: root(), reason }),
+                Ok(Err(Unfit::Failed(error))) => Err(LakeError::Unproven { root: root(), reason: error.to_string() }),
+                Err(_) => {
+                    let reason = format!("no answer within {:?}", self.inner.options.deadline);
+                    Err(LakeError::Unproven { root: root(), reason })
+                }
+            }
+        };
+        self.inner.proven.get_or_try_init(|| prove).await.copied()
     }
 
     /// The lake's address, with a slash at its end.

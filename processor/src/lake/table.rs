@@ -36,7 +36,7 @@ impl TableHandle {
         let place = Place::new(&lake, table)?;
         let state = match replay::load(&place).await? {
             Some(state) => state,
-            None => create::create(&place, lake.options()).await?,
+            None => create::create(&place, &lake).await?,
         };
         let handle = Self { lake, place, state };
         handle.note_files();

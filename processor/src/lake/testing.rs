@@ -13,7 +13,7 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use tokio::sync::watch;
@@ -29,6 +29,8 @@ pub enum Fault {
     Delay(Duration),
     /// It stands still, before anything is written, until the gate is opened.
     Hold(Gate),
+    /// It is written whatever is there, although it was to be put on a condition.
+    Careless,
 }
 
 /// Where a put stands still.
@@ -154,6 +156,10 @@ impl ObjectStore for FaultStore {
             }
             Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
             Some(Fault::Hold(gate)) => gate.pass().await,
+            Some(Fault::Careless) => {
+                let options = PutOptions { mode: PutMode::Overwrite, ..options };
+                return self.inner.put_opts(location, payload, options).await;
+            }
             None => {}
         }
         self.inner.put_opts(location, payload, options).await

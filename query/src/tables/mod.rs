@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use datafusion::catalog::TableProvider;
+use deltalake::logstore::object_store_factories;
 use object_store::ObjectStore;
 use schemas::Principal;
 use schemas::tables::Table;
@@ -96,8 +97,10 @@ fn root_url(location: &str) -> Result<Url, QueryError> {
             Url::from_directory_path(&path).map_err(|()| refused("not a path that can be a URL".to_owned()))?
         }
     };
-    if url.scheme() != "file" {
-        return Err(refused(format!("scheme {:?} is not built in; expected a path or file://", url.scheme())));
+    // the library knows what whoever opened the lake has made known to it
+    let scheme = Url::parse(&format!("{}://", url.scheme())).map_err(|error| refused(error.to_string()))?;
+    if !object_store_factories().contains_key(&scheme) {
+        return Err(refused(format!("storage {scheme} is not known; expected a path, or an address such as s3://…")));
     }
     let mut url = url;
     if !url.path().ends_with('/') {
