@@ -39,7 +39,7 @@ pub(crate) enum Command {
     /// Run the management API alone
     Manage,
     /// Run the processors (hot path and settler) alone
-    Process,
+    Process(Process),
     /// Run reports, SQL and the dashboard alone
     Query,
     /// Make and change links
@@ -85,6 +85,15 @@ pub(crate) struct Up {
     /// Also make sample links and play visitors, so that there is something to see at once
     #[arg(long)]
     pub(crate) demo: bool,
+}
+
+/// Arguments of `process`.
+#[derive(Debug, Args)]
+pub(crate) struct Process {
+    /// Partitions of the topic to read, whatever others do: 0-3, 0,2,5-7, or 0/3 (every third from 0 on) [default: a fair
+    /// share, agreed with the others]
+    #[arg(long, value_name = "PARTITIONS")]
+    pub(crate) partitions: Option<crate::config::Partitions>,
 }
 
 /// Machine-readable output.

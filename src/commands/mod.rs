@@ -45,7 +45,15 @@ pub(crate) fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Up(up) => run::run(config, Roles::ALL, up.demo).map(|()| ExitCode::SUCCESS),
         Command::Redirect => run::run(config, Roles::REDIRECT, false).map(|()| ExitCode::SUCCESS),
         Command::Manage => run::run(config, Roles::MANAGE, false).map(|()| ExitCode::SUCCESS),
-        Command::Process => run::run(config, Roles::PROCESS, false).map(|()| ExitCode::SUCCESS),
+        Command::Process(process) => {
+            let mut config = config;
+            if let Some(partitions) = process.partitions {
+                config.process.partitions = partitions;
+                let wrong = crate::config::problems(&config);
+                anyhow::ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+            }
+            run::run(config, Roles::PROCESS, false).map(|()| ExitCode::SUCCESS)
+        }
         Command::Query => run::run(config, Roles::QUERY, false).map(|()| ExitCode::SUCCESS),
         command => on_runtime(on_data(command, config)),
     }
@@ -69,7 +77,7 @@ async fn on_data(command: Command, config: Config) -> anyhow::Result<ExitCode> {
         Command::Up(_)
         | Command::Redirect
         | Command::Manage
-        | Command::Process
+        | Command::Process(_)
         | Command::Query
         | Command::Classify(_)
         | Command::Config(_) => Ok(ExitCode::SUCCESS), // handled by `dispatch`

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Backend, Config, edge_logs, fluvio};
+use super::{Backend, Config, Partitions, edge_logs, fluvio};
+
+/// Schemes of addresses that a lake may have.
+const LAKES: [&str; 4] = ["file", "s3", "gs", "az"];
 
 /// The providers whose logs and headers are known.
 const PROVIDERS: &[&str] = &[
@@ -22,7 +25,7 @@ const PROVIDERS: &[&str] = &[
 ];
 
 /// What is wrong, one line each; empty when nothing is.
-pub(super) fn problems(config: &Config) -> Vec<String> {
+pub(crate) fn problems(config: &Config) -> Vec<String> {
     let mut wrong = Vec::new();
     cache_rules(config, &mut wrong);
     edge_rules(config, &mut wrong);
@@ -32,8 +35,9 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
     if config.stream.backend == Backend::Fluvio {
         wrong.extend(fluvio::problems(&config.stream.fluvio));
     }
+    sharing(config, &mut wrong);
     log_rules(config, &mut wrong);
-    not_built(config, &mut wrong);
+    lake_storage(config, &mut wrong);
     if config.journal.reserve >= config.journal.max_bytes {
         wrong.push(format!(
             "journal.reserve ({}) must be less than journal.max_bytes ({})",
@@ -151,10 +155,25 @@ fn listeners(config: &Config, wrong: &mut Vec<String>) {
     }
 }
 
-/// Settings whose part isn't in this version: refused, so that nobody waits for what won't come.
-fn not_built(config: &Config, wrong: &mut Vec<String>) {
-    if let Some((scheme, _)) = config.lake.split_once("://").filter(|(scheme, _)| *scheme != "file") {
-        wrong.push(format!("lake: storage {scheme}:// is not part of this version yet; name a folder"));
+/// Which partitions a process reads, and how long its word holds.
+fn sharing(config: &Config, wrong: &mut Vec<String>) {
+    let process = &config.process;
+    if config.stream.backend != Backend::Fluvio && process.partitions != Partitions::Shared {
+        wrong.push(format!(
+            "process.partitions ({}) needs stream.backend = \"fluvio\": where the journals are the stream, one process reads all",
+            process.partitions
+        ));
+    }
+    if !(Duration::from_secs(3)..=Duration::from_secs(300)).contains(&process.lease.0) {
+        wrong.push(format!("process.lease ({}) must be from 3s to 5m", process.lease));
+    }
+}
+
+/// Storage that lakes can be in.
+fn lake_storage(config: &Config, wrong: &mut Vec<String>) {
+    if let Some((scheme, _)) = config.lake.split_once("://").filter(|(scheme, _)| !LAKES.contains(scheme)) {
+        let known = LAKES.map(|scheme| format!("{scheme}://")).join(", ");
+        wrong.push(format!("lake: storage {scheme}:// is not known; expected a folder or one of {known}"));
     }
 }
 
@@ -210,7 +229,16 @@ mod tests {
             c.stream.fluvio.topic.clear();
         };
         assert!(broken(no_topic).contains("stream.fluvio.topic"));
-        assert!(broken(|c| c.lake = "s3://bucket/lake".into()).contains("s3://"));
+        let two = |c: &mut Config| c.process.partitions = "0-1".parse().unwrap();
+        assert!(broken(two).contains("process.partitions (0,1)"));
+        let two_of_a_topic = |c: &mut Config| {
+            two(c);
+            c.stream.backend = Backend::Fluvio;
+        };
+        assert_eq!(broken(two_of_a_topic), "");
+        assert!(broken(|c| c.process.lease = span(1)).contains("process.lease (1s)"));
+        assert!(broken(|c| c.lake = "ftp://bucket/lake".into()).contains("s3://"));
+        assert_eq!(broken(|c| c.lake = "s3://bucket/lake".into()), "");
         assert_eq!(broken(|c| c.links.url = "postgres://x/links".into()), "");
     }
 }

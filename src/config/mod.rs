@@ -5,6 +5,7 @@ mod check;
 mod edge_logs;
 mod fluvio;
 mod load;
+mod partitions;
 mod units;
 
 use std::net::SocketAddr;
@@ -14,7 +15,9 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use check::problems;
 pub(crate) use load::{Loaded, load};
+pub(crate) use partitions::Partitions;
 pub(crate) use units::{Size, Span};
 
 /// Everything that can be configured.
@@ -249,6 +252,10 @@ pub(crate) struct Process {
     pub(crate) window_bytes: Size,
     /// The lag that is promised.
     pub(crate) lag_limit: Span,
+    /// Which partitions of a topic this process reads.
+    pub(crate) partitions: Partitions,
+    /// How long a process that shares a topic is waited for without a word.
+    pub(crate) lease: Span,
 }
 
 /// `[stream]`
@@ -432,7 +439,13 @@ impl Default for Journal {
 
 impl Default for Process {
     fn default() -> Self {
-        Self { commit_after: Span(Duration::from_millis(400)), window_bytes: Size(64 << 20), lag_limit: seconds(300) }
+        Self {
+            commit_after: Span(Duration::from_millis(400)),
+            window_bytes: Size(64 << 20),
+            lag_limit: seconds(300),
+            partitions: Partitions::Shared,
+            lease: seconds(15),
+        }
     }
 }
 

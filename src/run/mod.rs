@@ -26,6 +26,7 @@ mod progress;
 mod redirect;
 mod retire;
 mod serve;
+mod shares;
 mod signals;
 mod standing;
 mod status;

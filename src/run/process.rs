@@ -9,7 +9,7 @@ use anyhow::Context;
 use ingest::journal::JournalPartition;
 use ingest::stream::Partition;
 use processor::enrich::{EnrichConfig, Enricher};
-use processor::hot::{HotConfig, HotPath, HotStatus};
+use processor::hot::{HotConfig, HotPath, HotStatus, Seating};
 use processor::lake::{Lake, LakeOptions};
 use processor::metrics::Metrics;
 use processor::settle::{Edge, SettleConfig, Settler, Waits};
@@ -71,6 +71,8 @@ impl Process {
         back: &mut Tasks,
     ) -> anyhow::Result<(Metrics, watch::Receiver<Standing>)> {
         let Beside { own, through, alone } = beside;
+        // before anything is read for it
+        lake.prove().await.with_context(|| format!("lake = {:?}", config.lake_root()))?;
         let lake_watcher = standing::Watcher::new(lake.clone(), store.clone(), config.journal_dir()).await;
         let standing = lake_watcher.standing();
         let stop = back.stop_token();
@@ -135,7 +137,7 @@ struct Reading<'a> {
 impl Reading<'_> {
     /// Hands journals to the hot path, whose `status` comes along, gives up those that are silent, and writes down what
     /// they have lost.
-    fn start(self, status: watch::Receiver<HotStatus>, hand_over: mpsc::Sender<Box<dyn Partition>>, back: &mut Tasks) {
+    fn start(self, status: watch::Receiver<HotStatus>, hand_over: mpsc::Sender<Seating>, back: &mut Tasks) {
         let Self { config, store, lake, own, through, standing } = self;
         let directory = config.journal_dir();
         let watcher = retire::Watcher {
@@ -167,7 +169,7 @@ impl Reading<'_> {
                 return Ok(());
             }
             match (through, own) {
-                (Some(through), _) => through.hand_over(hand_over, stop).await,
+                (Some(through), _) => through.read(hand_over, stop).await,
                 (None, Some(own)) => own_partitions(own, hand_over, stop).await,
                 (None, None) => partitions_of(directory, hand_over, stop).await,
             }
@@ -178,7 +180,7 @@ impl Reading<'_> {
 /// Hands every journal of this process to the hot path, those that join later too.
 async fn own_partitions(
     own: OwnJournals,
-    hand_over: mpsc::Sender<Box<dyn Partition>>,
+    hand_over: mpsc::Sender<Seating>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut joined = own.watch();
@@ -186,7 +188,7 @@ async fn own_partitions(
     loop {
         let all = joined.borrow_and_update().clone();
         for journal in &all[known..] {
-            hand_over.send(Box::new(JournalPartition::new(journal))).await.ok().context("the hot path has gone")?;
+            hand_over.send(take(JournalPartition::new(journal))).await.ok().context("the hot path has gone")?;
         }
         known = all.len();
         if stop.run_until_cancelled(joined.changed()).await.is_none_or(|changed| changed.is_err()) {
@@ -198,7 +200,7 @@ async fn own_partitions(
 /// Hands every journal that other processes make in the folder to the hot path.
 async fn partitions_of(
     directory: PathBuf,
-    hand_over: mpsc::Sender<Box<dyn Partition>>,
+    hand_over: mpsc::Sender<Seating>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut known = HashSet::new();
@@ -207,11 +209,15 @@ async fn partitions_of(
         for id in ids_in(&directory)? {
             if known.insert(id) {
                 let partition = JournalPartition::in_directory(&directory, id);
-                hand_over.send(Box::new(partition)).await.ok().context("the hot path has gone")?;
+                hand_over.send(take(partition)).await.ok().context("the hot path has gone")?;
             }
         }
     }
     Ok(())
+}
+
+fn take(partition: impl Partition + 'static) -> Seating {
+    Seating::Take(Box::new(partition))
 }
 
 fn hot_config(config: &Config) -> HotConfig {

@@ -1,18 +1,20 @@
 //! The way through a topic: which generation of it is the present one, and which of its partitions this process reads.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use anyhow::Context;
 use ingest::ports::Generation;
 use ingest::stream::Partition;
 use ingest::topic::{Compression as Packed, Tls as Encrypted, Topic, TopicConfig, TopicHealth};
+use processor::hot::Seating;
 use redirect::links::LinkStore;
+use schemas::JournalId;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::shares::{Member, Over, Shared, share};
 use super::tasks::Tasks;
-use crate::config::{Backend, Compression, Config, Tls};
+use crate::config::{Backend, Compression, Config, Partitions, Tls};
 
 /// A topic in use by this process.
 #[derive(Clone, Debug)]
@@ -21,6 +23,10 @@ pub(crate) struct Through {
     pub(crate) topic: Topic,
     /// Its present generation, `None` until the cluster has been reached.
     pub(crate) present: watch::Receiver<Option<Arc<Generation>>>,
+    /// What of it this process reads, when it does.
+    reads: Partitions,
+    /// This process among those that share it.
+    me: Member,
 }
 
 impl Through {
@@ -33,7 +39,9 @@ impl Through {
             follow.follow(stop, tell).await;
             Ok(())
         });
-        Some(Self { topic, present })
+        let lasts = config.process.lease.0;
+        let me = Member { store: store.clone(), name: JournalId::new().to_string(), lasts };
+        Some(Self { topic, present, reads: config.process.partitions.clone(), me })
     }
 
     /// What is in the way, if anything is.
@@ -41,29 +49,65 @@ impl Through {
         self.topic.health().clone()
     }
 
-    /// Hands the partitions that this process reads to the hot path, of each generation in turn.
-    pub(crate) async fn hand_over(
-        mut self,
-        hand_over: mpsc::Sender<Box<dyn Partition>>,
-        stop: CancellationToken,
-    ) -> anyhow::Result<()> {
+    /// Has the hot path behind `seats` read this process's partitions of each generation in turn: those that it is told to,
+    /// or a fair share.
+    pub(crate) async fn read(mut self, seats: mpsc::Sender<Seating>, stop: CancellationToken) -> anyhow::Result<()> {
         loop {
             let present = self.present.borrow_and_update().clone();
-            if let Some(generation) = present {
-                for partition in self.topic.partitions(&generation, read_here(&generation), &self.present) {
-                    hand_over.send(partition).await.ok().context("the hot path has gone")?;
+            let mut next = self.present.clone();
+            let over = async {
+                match stop.run_until_cancelled(next.changed()).await {
+                    Some(Ok(())) => Over::Stream,
+                    _ => Over::Stopping,
+                }
+            };
+            let Some(generation) = present else {
+                match over.await {
+                    Over::Stream => continue,
+                    Over::Stopping => return Ok(()),
+                }
+            };
+            let stream = Stream { topic: &self.topic, generation, present: &self.present };
+            match self.reads.fixed(stream.partitions()) {
+                None => share(&self.me, &stream, &seats, over).await?,
+                Some(parts) => {
+                    tracing::info!(stream = stream.name(), ?parts, "reading the partitions that are configured");
+                    for part in parts {
+                        seats.send(Seating::Take(stream.open(part))).await.ok().context("the hot path has gone")?;
+                    }
+                    over.await;
                 }
             }
-            if stop.run_until_cancelled(self.present.changed()).await.is_none_or(|changed| changed.is_err()) {
+            if stop.is_cancelled() {
                 return Ok(());
             }
         }
     }
 }
 
-/// The partitions that this process reads: all of them.
-fn read_here(generation: &Generation) -> Range<u32> {
-    0..generation.partitions
+/// A generation of the topic, as it is shared.
+struct Stream<'a> {
+    topic: &'a Topic,
+    generation: Arc<Generation>,
+    present: &'a watch::Receiver<Option<Arc<Generation>>>,
+}
+
+impl Shared for Stream<'_> {
+    fn name(&self) -> String {
+        format!("{}@{}", self.generation.topic, self.generation.id)
+    }
+
+    fn partitions(&self) -> u32 {
+        self.generation.partitions
+    }
+
+    fn name_of(&self, part: u32) -> String {
+        self.generation.partition(part)
+    }
+
+    fn open(&self, part: u32) -> Box<dyn Partition> {
+        Box::new(self.topic.partition(&self.generation, part, self.present))
+    }
 }
 
 /// The topic that is configured; `None` when journals are the stream.

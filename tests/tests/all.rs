@@ -13,6 +13,7 @@ mod losses;
 mod postgres;
 mod product;
 mod roles;
+mod sharing;
 mod standin;
 mod stream;
 mod ways_in;

@@ -158,17 +158,15 @@ impl Topic {
         Ok(())
     }
 
-    /// The partitions `numbers` of `generation`, each to be read by one task. They end when `present` tells of another.
-    pub fn partitions(
+    /// Partition `number` of `generation`, to be read by one task. It ends when `present` tells of another generation.
+    pub fn partition(
         &self,
         generation: &Arc<Generation>,
-        numbers: impl IntoIterator<Item = u32>,
+        number: u32,
         present: &watch::Receiver<Option<Arc<Generation>>>,
-    ) -> Vec<Box<dyn Partition>> {
-        let part = |number| TopicPart { generation: Arc::clone(generation), number };
-        let open =
-            |number| TopicPartition::new(self.cluster.clone(), self.health.clone(), part(number), present.clone());
-        numbers.into_iter().map(|number| Box::new(open(number)) as Box<dyn Partition>).collect()
+    ) -> impl Partition + 'static {
+        let part = TopicPart { generation: Arc::clone(generation), number };
+        TopicPartition::new(self.cluster.clone(), self.health.clone(), part, present.clone())
     }
 
     fn unusable(&self, why: String) -> TopicError {

@@ -1,12 +1,12 @@
 //! The committer: the one task that owns all positions, buffers and the window.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
 use ingest::stream::Partition;
 use schemas::UtcMicros;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -19,7 +19,7 @@ use super::reader::{Message, News, PERMIT_BYTES, Reader};
 use super::side::SideTables;
 use super::slot::{Outcome, Slot};
 use super::window::Window;
-use super::{Enrich, HotConfig, HotError, HotPath, HotStatus};
+use super::{Enrich, HotConfig, HotError, HotPath, HotStatus, Seating};
 use crate::lake::{Lake, TableHandle};
 use crate::metrics::Metrics;
 
@@ -48,7 +48,10 @@ pub(super) struct Committer {
     enrich: Arc<dyn Enrich>,
     budget: Arc<Semaphore>,
     budget_permits: u32,
-    readers: JoinSet<()>,
+    /// Each ends with the number of its slot.
+    readers: JoinSet<usize>,
+    /// Who is to be told that a reader has ended.
+    leaving: HashMap<usize, oneshot::Sender<()>>,
     next_slot: usize,
     /// Partitions that wait for the lake to tell where they begin.
     arriving: Vec<Box<dyn Partition>>,
@@ -83,6 +86,7 @@ impl Committer {
             budget: Arc::new(Semaphore::new(budget_permits as usize)),
             budget_permits,
             readers: JoinSet::new(),
+            leaving: HashMap::new(),
             next_slot: 0,
             arriving: Vec::new(),
             lake,
@@ -95,7 +99,7 @@ impl Committer {
 
     pub(super) async fn run(
         mut self,
-        mut partitions: mpsc::Receiver<Box<dyn Partition>>,
+        mut seatings: mpsc::Receiver<Seating>,
         cancel: CancellationToken,
     ) -> Result<(), HotError> {
         let (out, mut news) = mpsc::channel(MESSAGES);
@@ -113,13 +117,17 @@ impl Committer {
                     give_up_at = Some(Instant::now() + self.config.drain_within);
                     self.arriving.clear();
                 }
-                partition = partitions.recv(), if is_open && give_up_at.is_none() => match partition {
-                    Some(partition) => self.arriving.push(partition),
+                seating = seatings.recv(), if is_open => match seating {
+                    Some(Seating::Take(partition)) if give_up_at.is_none() => self.arriving.push(partition),
+                    Some(Seating::Take(_)) => {}
+                    Some(Seating::Leave { name, left }) => self.leave(&name, left),
                     None => is_open = false,
                 },
                 message = news.recv() => if let Some(message) = message { self.hear(message) },
                 Some(ended) = self.readers.join_next(), if !self.readers.is_empty() => {
-                    ended.map_err(|_| HotError::Panicked { task: "reader" })?;
+                    let slot = ended.map_err(|_| HotError::Panicked { task: "reader" })?;
+                    // whoever waited may be gone
+                    let _told = self.leaving.remove(&slot).map(|left| left.send(()));
                 }
                 () = tokio::time::sleep_until(wake.into()) => {}
             }
@@ -202,6 +210,24 @@ impl Committer {
             self.next_slot += 1;
             self.readers.spawn(reader.run());
         }
+        self.tell();
+    }
+
+    /// Lets a partition go, and tells of it when its reader has ended. A commit of it whose outcome is unknown may still
+    /// land: the floor is lifted over its ids.
+    fn leave(&mut self, name: &str, left: oneshot::Sender<()>) {
+        self.arriving.retain(|partition| partition.name() != name);
+        let Some((&number, _)) = self.slots.iter().find(|(_, slot)| *slot.name == *name) else {
+            let _told = left.send(());
+            return;
+        };
+        // its reader hears of it by the end of its seats
+        if let Some(slot) = self.slots.remove(&number) {
+            info!(partition = name, at = slot.position(), "left");
+            self.metrics.forget_partition(&slot.name);
+        }
+        self.leaving.insert(number, left);
+        self.lift_floor();
         self.tell();
     }
 

@@ -47,7 +47,7 @@ use std::time::Duration;
 
 use ingest::ports::{Coverage, Registry};
 use ingest::stream::Partition;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::committer::Committer;
@@ -95,6 +95,27 @@ impl Default for HotConfig {
             max_skew: Duration::from_secs(600),
             drain_within: Duration::from_secs(10),
         }
+    }
+}
+
+/// What the hot path is told to read, and what to read no more.
+#[derive(Debug)]
+pub enum Seating {
+    /// A partition, to be read from where the lake lacks it.
+    Take(Box<dyn Partition>),
+    /// The partition of this name is to be left: what is buffered of it is dropped, and whoever reads it next begins where
+    /// the lake lacks it.
+    Leave {
+        /// The partition's name.
+        name: String,
+        /// Told once nothing of it is read or committed here any more.
+        left: oneshot::Sender<()>,
+    },
+}
+
+impl From<Box<dyn Partition>> for Seating {
+    fn from(partition: Box<dyn Partition>) -> Self {
+        Self::Take(partition)
     }
 }
 
@@ -176,21 +197,18 @@ impl HotPath {
         self.status.subscribe()
     }
 
-    /// Brings the partitions that come through `partitions` into the lake, until `cancel`; then reads what is there,
-    /// commits it, and closes the journals that are sealed and whole in the lake.
+    /// Brings the partitions that come through `seatings` into the lake, those that it isn't told to leave, until `cancel`;
+    /// then reads what is there, commits it, and closes the journals that are sealed and whole in the lake. When it is
+    /// done, and nothing is read or committed any more, `seatings` is closed.
     ///
     /// # Errors
     /// As [`HotError`] says. A lake or registry that is down is none: it is tried again.
-    pub async fn run(
-        self,
-        partitions: mpsc::Receiver<Box<dyn Partition>>,
-        cancel: CancellationToken,
-    ) -> Result<(), HotError> {
+    pub async fn run(self, seatings: mpsc::Receiver<Seating>, cancel: CancellationToken) -> Result<(), HotError> {
         let (progress, published) = watch::channel(publish::Progress::default());
         let (registry, coverage) = (Arc::clone(&self.registry), self.coverage.clone());
         let publisher = Publisher::new(registry, coverage, self.metrics.clone());
         let publisher = tokio::spawn(publisher.run(published));
-        let drained = Committer::new(self, progress).run(partitions, cancel).await;
+        let drained = Committer::new(self, progress).run(seatings, cancel).await;
         // the committer is gone, and with it the sender: the publisher publishes a last time and ends
         publisher.await.map_err(|_| HotError::Panicked { task: "publisher" })?;
         drained

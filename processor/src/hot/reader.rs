@@ -73,12 +73,23 @@ enum Step {
     Seat,
     Drain,
     Failed(StreamError),
-    Gone,
 }
 
 impl Reader {
-    /// Reads until the committer is gone, or until all is handed over after a cancellation.
-    pub(super) async fn run(mut self) {
+    /// Reads until the committer wants no more of the partition, or until all is handed over after a cancellation. Returns
+    /// the number of its slot.
+    pub(super) async fn run(self) -> usize {
+        let (slot, mut seats) = (self.slot, self.seats.clone());
+        let gone = async { while seats.changed().await.is_ok() {} };
+        tokio::select! {
+            biased;
+            () = gone => {}
+            () = self.read() => {}
+        }
+        slot
+    }
+
+    async fn read(mut self) {
         let mut seat = *self.seats.borrow_and_update();
         let mut next = seat.from;
         // Once shutting down: where to stop.
@@ -126,7 +137,6 @@ impl Reader {
                     }
                     self.pause().await;
                 }
-                Step::Gone => return,
             }
         }
     }
@@ -134,7 +144,7 @@ impl Reader {
     async fn step(&mut self, next: u64, is_done: bool, is_draining: bool) -> Step {
         tokio::select! {
             biased;
-            changed = self.seats.changed() => if changed.is_ok() { Step::Seat } else { Step::Gone },
+            Ok(()) = self.seats.changed() => Step::Seat,
             () = self.cancel.cancelled(), if !is_draining => Step::Drain,
             read = self.partition.read(next, READ_BYTES), if !is_done => match read {
                 Ok(records) => Step::Records(records),

@@ -1,5 +1,8 @@
 //! Random doings around the running hot path: repeats across partitions, faults of the store, kills, settled hours,
 //! retirements. Whatever happens, every id is in the lake, and none is two rows.
+//!
+//! Once with one process that reads all partitions, as journals are read, where an id may be in several of them; and once
+//! with two that share a topic's, where an id is in one of them, and partitions change hands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,8 +27,12 @@ enum Doing {
     Old { log: usize, id: u128 },
     /// The next log entry of a table fails, before or after it is written.
     Fail { arrivals: bool, after: bool },
-    /// The process is killed, and another takes all partitions over.
-    Kill,
+    /// The process of one of two is killed, and another takes its partitions over.
+    Kill(usize),
+    /// A partition goes from its owner to the other.
+    Move(usize),
+    /// The other takes a partition whose owner doesn't know yet; then that one leaves it.
+    Seize(usize),
     /// All that was appended is waited for.
     Wait,
     /// The settler brings an old hour further.
@@ -39,12 +46,35 @@ fn doings() -> impl Strategy<Value = Vec<Doing>> {
         12 => (0..LOGS, 0u128..40).prop_map(|(log, id)| Doing::Click { log, id }),
         4 => (0..LOGS, 100u128..120).prop_map(|(log, id)| Doing::Old { log, id }),
         3 => (any::<bool>(), any::<bool>()).prop_map(|(arrivals, after)| Doing::Fail { arrivals, after }),
-        2 => Just(Doing::Kill),
+        2 => (0..2usize).prop_map(Doing::Kill),
+        2 => (0..LOGS).prop_map(Doing::Move),
+        1 => (0..LOGS).prop_map(Doing::Seize),
         3 => Just(Doing::Wait),
         1 => Just(Doing::Settle),
         1 => (0..LOGS).prop_map(Doing::Retire),
     ];
     proptest::collection::vec(one, 1..80)
+}
+
+impl Doing {
+    /// The same with journals, which one process reads.
+    fn on_journals(self) -> Self {
+        match self {
+            Self::Kill(_) => Self::Kill(0),
+            Self::Move(log) | Self::Seize(log) => Self::Click { log, id: 0 },
+            same => same,
+        }
+    }
+
+    /// The same on a topic, whose partition follows from the id.
+    fn on_a_topic(self) -> Self {
+        let home = |id: u128| (id % LOGS as u128) as usize;
+        match self {
+            Self::Click { id, .. } => Self::Click { log: home(id), id },
+            Self::Old { id, .. } => Self::Old { log: home(id), id },
+            same => same,
+        }
+    }
 }
 
 /// Two records of one id have one time here, so the span that the window must be sure beyond is nothing.
@@ -58,7 +88,9 @@ struct Sim {
     ends: Vec<u64>,
     times: BTreeMap<u128, i64>,
     settled: i64,
-    hot: Running,
+    hots: [Running; 2],
+    /// Which of the two reads each partition.
+    owners: [usize; LOGS],
 }
 
 impl Sim {
@@ -69,8 +101,9 @@ impl Sim {
             world.table(table).await;
         }
         let logs: Vec<Log> = (0..LOGS).map(|_| Log::new()).collect();
-        let hot = start(&world, &logs).await;
-        Self { world, logs, ends: vec![0; LOGS], times: BTreeMap::new(), settled: 100 * HOUR, hot }
+        let hots = [start(&world, &logs).await, start(&world, &[]).await];
+        let owners = [0; LOGS]; // with journals it stays so
+        Self { world, logs, ends: vec![0; LOGS], times: BTreeMap::new(), settled: 100 * HOUR, hots, owners }
     }
 
     async fn go(&mut self, doing: Doing) {
@@ -88,12 +121,25 @@ impl Sim {
                 let pattern = if arrivals { "arrivals/_delta_log/" } else { ENTRY };
                 self.world.store.arm(pattern, 1, if after { Fault::After } else { Fault::Before });
             }
-            Doing::Kill => {
+            Doing::Kill(which) => {
                 let next = start(&self.world, &[]).await;
-                std::mem::replace(&mut self.hot, next).kill().await;
-                for log in &self.logs {
-                    self.hot.read(log).await;
+                std::mem::replace(&mut self.hots[which], next).kill().await;
+                for (log, _) in self.logs.iter().zip(self.owners).filter(|(_, owner)| *owner == which) {
+                    self.hots[which].read(log).await;
                 }
+            }
+            Doing::Move(log) => {
+                let owner = self.owners[log];
+                self.hots[owner].leave(&self.logs[log]).await;
+                self.hots[1 - owner].read(&self.logs[log]).await;
+                self.owners[log] = 1 - owner;
+            }
+            Doing::Seize(log) => {
+                let owner = self.owners[log];
+                self.hots[1 - owner].read(&self.logs[log]).await;
+                tokio::task::yield_now().await;
+                self.hots[owner].leave(&self.logs[log]).await;
+                self.owners[log] = 1 - owner;
             }
             Doing::Wait => self.wait().await,
             Doing::Settle => {
@@ -120,7 +166,9 @@ impl Sim {
 
     async fn check(self) {
         self.wait().await;
-        self.hot.drain().await.unwrap();
+        for hot in self.hots {
+            hot.drain().await.unwrap();
+        }
         let rows = self.world.ids(Table::Clicks).await;
         let late: BTreeSet<u128> = self.world.ids(Table::Arrivals).await.into_iter().collect();
         let once: BTreeSet<u128> = rows.iter().copied().collect();
@@ -142,13 +190,22 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
     #[test]
     fn every_id_is_held_and_none_is_two_rows(doings in doings()) {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        runtime.block_on(async {
-            let mut sim = Sim::new().await;
-            for doing in doings {
-                sim.go(doing).await;
-            }
-            sim.check().await;
-        });
+        run(doings.into_iter().map(Doing::on_journals));
     }
+
+    #[test]
+    fn nor_when_two_share_a_topic(doings in doings()) {
+        run(doings.into_iter().map(Doing::on_a_topic));
+    }
+}
+
+fn run(doings: impl Iterator<Item = Doing>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut sim = Sim::new().await;
+        for doing in doings {
+            sim.go(doing).await;
+        }
+        sim.check().await;
+    });
 }

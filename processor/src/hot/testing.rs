@@ -120,6 +120,7 @@ impl Enrich for Plain {
 pub(crate) struct Log {
     pub(crate) journal: JournalId,
     state: Arc<watch::Sender<LogState>>,
+    read_to: Arc<watch::Sender<u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -132,7 +133,7 @@ struct LogState {
 
 impl Log {
     pub(crate) fn new() -> Self {
-        Self { journal: JournalId::new(), state: Arc::default() }
+        Self { journal: JournalId::new(), state: Arc::default(), read_to: Arc::default() }
     }
 
     fn push(&self, body: Body) -> u64 {
@@ -168,13 +169,24 @@ impl Log {
         self.state.send_modify(|state| state.is_sealed = true);
     }
 
+    /// Waits until somebody has read it so far.
+    pub(crate) async fn until_read(&self, to: u64) {
+        self.read_to.subscribe().wait_for(|read| *read >= to).await.unwrap();
+    }
+
+    /// Whether nobody has it open.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.state.is_closed()
+    }
+
     pub(crate) fn set_failing(&self, failing: bool) {
         self.state.send_modify(|state| state.failing = failing);
     }
 
     pub(crate) fn partition(&self) -> Box<dyn Partition> {
         let name = self.journal.to_string();
-        Box::new(LogPartition { name, log: self.state.subscribe(), is_sealed: false })
+        let read_to = Arc::clone(&self.read_to);
+        Box::new(LogPartition { name, log: self.state.subscribe(), read_to, is_sealed: false })
     }
 }
 
@@ -182,6 +194,7 @@ impl Log {
 struct LogPartition {
     name: String,
     log: watch::Receiver<LogState>,
+    read_to: Arc<watch::Sender<u64>>,
     is_sealed: bool,
 }
 
@@ -205,6 +218,7 @@ impl Partition for LogPartition {
         let records: Vec<Record> =
             state.records.iter().filter(|record| record.offset >= from).take(3).cloned().collect();
         self.is_sealed = records.is_empty();
+        self.read_to.send_replace(from + records.len() as u64);
         Ok(records)
     }
 
@@ -259,7 +273,8 @@ impl TopicLog {
 
     pub(crate) fn partition(&self) -> Box<dyn Partition> {
         let name = self.part.generation.partition(self.part.number);
-        let log = LogPartition { name, log: self.log.state.subscribe(), is_sealed: false };
+        let read_to = Arc::clone(&self.log.read_to);
+        let log = LogPartition { name, log: self.log.state.subscribe(), read_to, is_sealed: false };
         Box::new(TopicLogPartition { part: self.part.clone(), log })
     }
 }

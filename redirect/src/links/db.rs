@@ -24,6 +24,7 @@ mod sqlite;
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use schemas::UtcMicros;
 use sqlx::{Postgres, Sqlite, Transaction};
 
 use self::query::{At, within};
@@ -118,6 +119,15 @@ impl Tx {
             Self::Sqlite(tx) => Query::sqlite(At::Connection(&mut **tx), text),
             Self::Postgres(tx) => Query::postgres(At::Connection(&mut **tx), text),
         }
+    }
+
+    /// The database's clock: the same for all who share it, whatever their own say.
+    pub(super) async fn now(&mut self) -> Result<UtcMicros, sqlx::Error> {
+        let sql = match self {
+            Self::Sqlite(_) => "SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
+            Self::Postgres(_) => "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
+        };
+        self.query(sql).one().await.map(UtcMicros)
     }
 
     /// Makes what it has written true, durably. After an error that is of the connection nobody knows whether it did.

@@ -33,6 +33,7 @@ mod domains;
 mod edge_queue;
 mod edge_sources;
 mod error;
+mod leases;
 mod read;
 mod registry;
 #[cfg(test)]
@@ -57,6 +58,7 @@ pub use domains::{Domains, DomainsError, short_url};
 pub use edge_queue::{Enqueued, Staged, watched_id};
 pub use edge_sources::EdgeSource;
 pub use error::{FieldError, LinkError};
+pub use leases::{Claim, Claimed, Lease};
 pub use read::{ListLinks, Page, Target, Which};
 
 /// How many changes a slow listener may be behind before it is told that it missed some.

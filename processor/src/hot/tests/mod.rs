@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+mod handover;
 mod life;
 mod once;
 mod side;
@@ -32,7 +33,7 @@ pub(super) struct World {
 }
 
 pub(super) struct Running {
-    partitions: mpsc::Sender<Box<dyn Partition>>,
+    seatings: mpsc::Sender<Seating>,
     cancel: CancellationToken,
     task: JoinHandle<Result<(), HotError>>,
     status: watch::Receiver<HotStatus>,
@@ -63,10 +64,10 @@ impl World {
         let coverage: Arc<dyn Coverage> = Arc::clone(&self.coverage) as Arc<dyn Coverage>;
         let path = HotPath::new(self.lake(), registry, Arc::new(Plain), config).with_coverage(coverage);
         let status = path.status();
-        let (partitions, incoming) = mpsc::channel(8);
+        let (seatings, incoming) = mpsc::channel(8);
         let cancel = CancellationToken::new();
         let task = tokio::spawn(path.run(incoming, cancel.clone()));
-        Running { partitions, cancel, task, status }
+        Running { seatings, cancel, task, status }
     }
 
     /// Waits until the lake holds `log` up to `position`.
@@ -96,11 +97,19 @@ impl World {
 
 impl Running {
     pub(super) async fn read(&self, log: &Log) {
-        self.partitions.send(log.partition()).await.unwrap();
+        self.seatings.send(log.partition().into()).await.unwrap();
+    }
+
+    /// Has a partition left, and waits until it is.
+    pub(super) async fn leave(&self, log: &Log) {
+        let (left, is_left) = oneshot::channel();
+        let name = log.journal.to_string();
+        self.seatings.send(Seating::Leave { name, left }).await.unwrap();
+        is_left.await.unwrap();
     }
 
     pub(super) async fn read_topic(&self, log: &TopicLog) {
-        self.partitions.send(log.partition()).await.unwrap();
+        self.seatings.send(log.partition().into()).await.unwrap();
     }
 
     pub(super) async fn drain(self) -> Result<(), HotError> {
