@@ -48,9 +48,8 @@ pub(super) async fn take_all(
         next = read;
     }
     let mut is_whole = summaries.iter().all(|summary| summary.state != State::Failed);
-    if !options.dry_run
-        && let Err(error) = importer.correct().await
-    {
+    let has_landed = !options.dry_run && summaries.iter().any(|summary| summary.state != State::Failed);
+    if has_landed && let Err(error) = importer.correct().await {
         is_whole = false;
         eprintln!(
             "highwater: the lines are counted, but rows that they know better than aren't corrected yet: {error}"

@@ -42,7 +42,8 @@ pub(super) async fn under_way(lake: &Lake) -> anyhow::Result<Vec<Word>> {
 pub(super) fn text(word: &Word) -> String {
     let (hour, word_of, provider) = (word.hour.to_string(), word.word.as_str(), &word.provider);
     format!(
-        "the hour {hour} of {provider} is being settled as {word_of}: its misses may be counted as they were before;          `highwater edge-logs settle --provider {provider} --hour {} --as {word_of}` goes on with it",
+        "the hour {hour} of {provider} is being settled as {word_of}: its misses may be counted as they were before; \
+         `highwater edge-logs settle --provider {provider} --hour {} --as {word_of}` goes on with it",
         &hour[..13.min(hour.len())]
     )
 }

@@ -120,6 +120,17 @@ pub(super) async fn mark(
     tell(&mut tables.side.edge_files, &summaries).await
 }
 
+/// The imports that are still to be taken in again for `whose` sake, also those that could not be.
+pub(super) async fn marked(tables: &mut Tables, whose: &str) -> Result<Vec<Stored>, SettleError> {
+    tables.side.edge_files.refresh().await?;
+    let mut marked = rows(&tables.side.edge_files).await?;
+    marked.retain(|import| {
+        let is_open = matches!(import.summary.state, State::Queued | State::Running | State::Failed);
+        is_open && import.summary.again_for.as_deref() == Some(whose)
+    });
+    Ok(marked)
+}
+
 /// Gives rows of `edge_files` these summaries; none of them is told of any more as taken in.
 async fn tell(edge_files: &mut TableHandle, summaries: &HashMap<String, Summary>) -> Result<(), SettleError> {
     if summaries.is_empty() {

@@ -105,9 +105,11 @@ async fn revert(tables: &mut Tables, id: &str, reach: &Reach) -> Result<Reverted
         return Err(if begun { RevertError::Unfinished(id.to_owned()) } else { RevertError::Unknown(id.to_owned()) });
     };
     let was_reverted = import.summary.state == State::Reverted;
-    let now = as_of_now(tables, &import).await?;
+    // of one that was broken off the lake tells no longer what it held
+    let was_begun = import.summary.state == State::Reverting;
+    let before = if was_begun { import.summary.clone() } else { as_of_now(tables, &import).await?.summary };
     if !was_reverted || holds_rows(tables, &import).await? {
-        announce(tables, &import, reach).await?;
+        announce(tables, &import, before.clone(), reach).await?;
     }
     let (removed, removed_waiting) = match import.times() {
         Some(times) => {
@@ -127,7 +129,7 @@ async fn revert(tables: &mut Tables, id: &str, reach: &Reach) -> Result<Reverted
     mark(tables, Some(&import.summary), id, &again).await?;
     // one that somebody has brought again in between has been marked nevertheless: it is decided anew once more
     set_back(tables, &names(id, &again), UnderWay::Too).await?;
-    let counted_elsewhere = if was_gone { 0 } else { now.summary.already_counted };
+    let counted_elsewhere = if was_gone { 0 } else { before.already_counted };
     Ok(Reverted { import, removed, removed_waiting, was_gone, counted_elsewhere, again })
 }
 
@@ -143,9 +145,13 @@ async fn holds_rows(tables: &Tables, import: &Stored) -> Result<bool, RevertErro
 }
 
 /// Names what is about to be done, before the first row leaves.
-async fn announce(tables: &mut Tables, import: &Stored, reach: &Reach) -> Result<(), RevertError> {
+async fn announce(
+    tables: &mut Tables,
+    import: &Stored,
+    mut summary: Summary,
+    reach: &Reach,
+) -> Result<(), RevertError> {
     let again = overlapping(tables, false, |other| is_near(other, import, reach)).await?;
-    let mut summary = import.summary.clone();
     summary.state = State::Reverting;
     summary.note = Some(format!("is being taken back; `highwater edge-logs revert {}` goes on with it", summary.id));
     set_back(tables, &names(&summary.id, &again), UnderWay::Not).await?;

@@ -12,7 +12,7 @@
 use schemas::UtcMicros;
 use schemas::time::HOUR;
 
-use super::again::{found_again, mark, names};
+use super::again::{found_again, mark, marked, names};
 use super::importer::{Importer, Tables};
 use super::set_back::{UnderWay, set_back};
 use super::stored::Stored;
@@ -59,17 +59,24 @@ async fn settle_hour(
     match word {
         Standing::Counted => taken_out = tables.settler.take_out_recovered(provider, hour).await?,
         Standing::Recovered if is_under_way => again = anew(tables, provider, hour).await?,
-        Standing::Recovered | Standing::Open => {}
+        // whoever gave it may have been killed before all were taken in again
+        Standing::Recovered => again = marked(tables, &whose(provider, hour)).await?,
+        Standing::Open => {}
     }
     tables.settler.carried_out(provider, hour, word).await?;
     Ok(Decided { was, taken_out, again, settled: tables.settler.settle().await? })
+}
+
+/// For whose sake logs are decided anew.
+fn whose(provider: &str, hour: UtcMicros) -> String {
+    format!("{provider} {hour}")
 }
 
 /// Has the logs with lines of an hour decided anew.
 async fn anew(tables: &mut Tables, provider: &str, hour: UtcMicros) -> Result<Vec<Stored>, SettleError> {
     let is_near = |other: &Stored| may_concern(other, provider) && other.meets(hour, UtcMicros(hour.0 + HOUR - 1));
     let again = found_again(tables, "", false, is_near).await?;
-    mark(tables, None, &format!("{provider} {hour}"), &again).await?;
+    mark(tables, None, &whose(provider, hour), &again).await?;
     // one that somebody has brought again in between has been marked nevertheless: it is decided anew once more
     set_back(tables, &names("", &again), UnderWay::Too).await?;
     Ok(again)

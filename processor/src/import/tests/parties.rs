@@ -98,6 +98,23 @@ async fn a_tenants_events_decide_about_its_own_lines_alone() {
     assert_eq!(bench.import(&misses(hour, 0..200)).await.added.recovered, 200);
 }
 
+/// The hours of the operator and of a tenant that has told before may open in one commit: each stays its own matter.
+#[tokio::test]
+async fn hours_that_open_together_stay_apart() {
+    let (bench, hour) = behind_nginx();
+    bench.events(hour, 0..300, |number| made_here(hour, number)).await;
+    bench.tells("evil", &told(hour, 0..300, "ev")).await;
+    let summary = bench.import(&[misses(hour, 0..250), evils(hour, 5_000..5_250)].concat()).await;
+    let both = [open_of("nginx", hour, 250), open_of("nginx/evil", hour, 250)].concat();
+    assert_eq!(summary.mismatched, both);
+    bench.settler_behind_nginx().await.pass().await.unwrap();
+    assert_eq!(mismatched(&bench.lake).await.unwrap(), both);
+    bench.settles("nginx", hour, Standing::Recovered).await;
+    assert_eq!((bench.recovered("k").await, bench.recovered("ev").await), (250, 0));
+    bench.settles("nginx/evil", hour, Standing::Counted).await;
+    assert_eq!((bench.recovered("ev").await, bench.count(Table::Arrivals).await), (0, 0));
+}
+
 /// One who begins to tell takes no lines out of an hour that stands open.
 #[tokio::test]
 async fn who_begins_to_tell_releases_nothing() {

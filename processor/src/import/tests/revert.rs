@@ -124,6 +124,20 @@ async fn other_bytes_under_the_old_name_are_refused() {
     assert!(error.is_refusal() && error.to_string().starts_with("a.log: holds other bytes"), "{error}");
 }
 
+/// What a revert says in the end doesn't depend on whether it was broken off when the rows were gone.
+#[tokio::test]
+async fn a_revert_that_goes_on_knows_what_was_there() {
+    let bench = bench();
+    let id = bench.import(&long_log(10)).await.id;
+    // what is done is named first, and told of when the rows are gone
+    bench.store.arm("edge_files/_delta_log", 2, Fault::Before);
+    bench.importer.revert(&id).await.unwrap_err();
+    bench.store.disarm();
+    assert_eq!(bench.count(Table::Clicks).await, 0);
+    let reverted = bench.importer.revert(&id).await.unwrap();
+    assert_eq!((reverted.removed, reverted.counted_elsewhere, reverted.was_gone), (0, 0, false));
+}
+
 /// An import under way while another is taken back may have counted lines by the rows that go: it begins anew.
 #[tokio::test]
 async fn an_import_under_way_begins_anew() {

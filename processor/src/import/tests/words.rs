@@ -96,6 +96,8 @@ async fn a_word_can_be_changed() {
         for log in unfinished(&bench.lake).await.unwrap() {
             assert_eq!((log.summary.state, log.summary.again_for.as_ref()), (State::Queued, Some(&whose)));
         }
+        let same = bench.settles("nginx", hour, Standing::Recovered).await;
+        assert_eq!((same.was, same.again.len()), (None, 2), "whoever is to take them in may have been killed");
         bench.again(&logs).await;
         assert_eq!((bench.by_source(Source::Recovered).await, bench.count(Table::Clicks).await), (410, 810));
         assert!(bench.under_way().await.is_empty() && unfinished(&bench.lake).await.unwrap().is_empty());
@@ -118,6 +120,7 @@ async fn what_a_changed_word_misses_is_given_up_until_it_comes() {
     let failed = unfinished(&bench.lake).await.unwrap().remove(0).summary;
     let note = failed.note.unwrap_or_default();
     assert!(failed.state == State::Failed && note.contains(&format!("misses of nginx in the hour {hour}")), "{note}");
+    assert_eq!(bench.settles("nginx", hour, Standing::Recovered).await.again.len(), 1);
     assert_eq!(bench.import(&log).await.added.recovered, 300);
     assert!(unfinished(&bench.lake).await.unwrap().is_empty());
 }

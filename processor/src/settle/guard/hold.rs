@@ -8,7 +8,7 @@ use schemas::link::DEFAULT_WORKSPACE;
 
 use super::party::Party;
 use super::policy::{Verdict, may_be_mismatched};
-use super::stands::{Said, Split, Standing, now_stands};
+use super::stands::{Change, Said, Split, Standing};
 use super::{Scope, linked, texts};
 use crate::settle::elsewhere::{self, Elsewhere};
 use crate::settle::error::SettleError;
@@ -46,6 +46,7 @@ impl Settler {
         let brought = texts(rows, "provider");
         let hours = self.by_party(rows, arrivals, suspects, |record| brought[record]);
         let since = self.desk.events_since(self.config.max_skew).await?;
+        let mut change = Change::default();
         for ((party, hour), mut records) in hours {
             let stands = Said::of(&self.desk.clicks, &party, hour).standing;
             let (scope, judged) = self.scope(&party, hour, since);
@@ -70,7 +71,7 @@ impl Settler {
             };
             if standing != stands {
                 let split = self.split(&party.provider);
-                held.txns.extend(now_stands(&self.desk.clicks, &split, (&party, hour), standing, false));
+                change.stand(&self.desk.clicks, &split, (&party, hour), standing, false);
             }
             if verdict == Verdict::Lost {
                 continue;
@@ -80,6 +81,7 @@ impl Settler {
                 held.records.extend(records);
             }
         }
+        held.txns = change.into_txns();
         Ok(held)
     }
 

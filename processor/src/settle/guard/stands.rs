@@ -116,25 +116,55 @@ pub(super) fn open_hours(clicks: &TableHandle) -> impl Iterator<Item = (Party, i
     open.map(|(party, hour, _)| (party, hour))
 }
 
-/// The transactions by which something else stands of a party's hour from now on; `is_under_way`: there is more to be done
-/// for it.
+/// What one commit lets stand of hours: each transaction once, whatever several parties say of it.
+#[derive(Debug, Default)]
+pub(super) struct Change(BTreeMap<String, i64>);
+
+impl Change {
+    fn said(&self, clicks: &TableHandle, party: &Party, hour: i64) -> Said {
+        match self.0.get(&txn_of(party, hour)) {
+            Some(value) => Said::from_value(*value),
+            None => Said::of(clicks, party, hour),
+        }
+    }
+
+    /// Lets something else stand of a party's hour from now on; `is_under_way`: there is more to be done for it.
+    pub(super) fn stand(
+        &mut self,
+        clicks: &TableHandle,
+        split: &Split,
+        (party, hour): (&Party, i64),
+        standing: Option<Standing>,
+        is_under_way: bool,
+    ) {
+        let before = self.said(clicks, party, hour);
+        self.0.extend([Said { standing, is_under_way, ..before }.txn(party, hour)]);
+        if party.tenant.is_none() && before.standing.is_none() && standing.is_some() {
+            for workspace in split.told.tellers(hour) {
+                let own = party.of_tenant(workspace);
+                let said = self.said(clicks, &own, hour);
+                self.0.extend((!said.is_apart).then(|| Said { is_apart: true, ..said }.txn(&own, hour)));
+            }
+        }
+    }
+
+    /// Its transactions.
+    pub(super) fn into_txns(self) -> Vec<(String, i64)> {
+        self.0.into_iter().collect()
+    }
+}
+
+/// The transactions by which something else stands of one party's hour; as [`Change::stand`].
 pub(super) fn now_stands(
     clicks: &TableHandle,
     split: &Split,
-    (party, hour): (&Party, i64),
+    hour: (&Party, i64),
     standing: Option<Standing>,
     is_under_way: bool,
 ) -> Vec<(String, i64)> {
-    let before = Said::of(clicks, party, hour);
-    let mut txns = vec![Said { standing, is_under_way, ..before }.txn(party, hour)];
-    if party.tenant.is_none() && before.standing.is_none() && standing.is_some() {
-        for workspace in split.told.tellers(hour) {
-            let own = party.of_tenant(workspace);
-            let said = Said::of(clicks, &own, hour);
-            txns.extend((!said.is_apart).then(|| Said { is_apart: true, ..said }.txn(&own, hour)));
-        }
-    }
-    txns
+    let mut change = Change::default();
+    change.stand(clicks, split, hour, standing, is_under_way);
+    change.into_txns()
 }
 
 /// Which workspaces' lines of a provider's logs are parties of their own.
