@@ -150,8 +150,13 @@ async fn a_redirect_whose_journal_was_given_up_goes_on_in_another() -> anyhow::R
     };
     node.wait_for("/v1/status", PATIENCE, is_another).await?;
     assert_eq!(connection.send(&click("paid")).await?.status, 302);
-    assert!(node.log().contains("clicks go on in a new one"), "{}", node.log());
     until_rows(&node, 3).await?;
+    // said when the worker has gone over, which may be a moment after the new one is known
+    let until = std::time::Instant::now() + PATIENCE;
+    while !node.log().contains("clicks go on in a new one") {
+        anyhow::ensure!(std::time::Instant::now() < until, "{}", node.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     drop(connection);
     node.stop().await?;
     assert!(verify(&node)?.0, "{}", verify(&node)?.1);

@@ -121,6 +121,13 @@ impl TopicPartition {
     }
 }
 
+/// What isn't read here any more is nothing to be ill of.
+impl Drop for TopicPartition {
+    fn drop(&mut self) {
+        self.health.well(&self.name);
+    }
+}
+
 #[async_trait]
 impl Partition for TopicPartition {
     fn name(&self) -> &str {
