@@ -55,21 +55,6 @@ pub struct Claimed {
     pub members: usize,
 }
 
-/// A lease, to be looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// The stream.
-    pub stream: String,
-    /// The partition.
-    pub part: u32,
-    /// Who reads it, or has read it last.
-    pub owner: String,
-    /// Until when nobody else may, by the database's clock.
-    pub until: UtcMicros,
-    /// The how-manieth owner that is.
-    pub generation: i64,
-}
-
 impl LinkStore {
     /// Says that a process is here, gives back what it has stopped reading, and gives it its fair share of what is free.
     ///
@@ -118,26 +103,6 @@ impl LinkStore {
         let sql = "DELETE FROM members WHERE stream = $1 AND name = $2";
         tx.query(sql).bind(stream).bind(member).run().await.doing(DOING)?;
         tx.commit().await.doing(DOING)
-    }
-
-    /// All leases, by stream and partition; those that have ended, too.
-    ///
-    /// # Errors
-    /// [`LinkError::Away`], [`LinkError::Database`].
-    pub async fn leases(&self) -> Result<Vec<Lease>, LinkError> {
-        const DOING: &str = "reading leases";
-        let sql = "SELECT stream, part, owner, until, generation FROM leases ORDER BY stream, part";
-        let rows = self.pools.query(sql).rows().await.doing(DOING)?;
-        let lease = |row: &Row| {
-            Ok(Lease {
-                stream: row.get("stream")?,
-                part: row.count("part")?,
-                owner: row.get("owner")?,
-                until: UtcMicros(row.get("until")?),
-                generation: row.get("generation")?,
-            })
-        };
-        rows.iter().map(lease).collect::<Result<_, sqlx::Error>>().doing(DOING)
     }
 }
 

@@ -11,6 +11,40 @@ on_each_database!(
     claims_at_once_give_no_partition_to_two,
 );
 
+/// A lease, to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Lease {
+    /// The stream.
+    stream: String,
+    /// The partition.
+    part: u32,
+    /// Who reads it, or has read it last.
+    owner: String,
+    /// Until when nobody else may, by the database's clock.
+    until: UtcMicros,
+    /// The how-manieth owner that is.
+    generation: i64,
+}
+
+impl LinkStore {
+    /// All leases, by stream and partition; those that have ended, too.
+    async fn leases(&self) -> Result<Vec<Lease>, LinkError> {
+        const DOING: &str = "reading leases";
+        let sql = "SELECT stream, part, owner, until, generation FROM leases ORDER BY stream, part";
+        let rows = self.pools.query(sql).rows().await.doing(DOING)?;
+        let lease = |row: &Row| {
+            Ok(Lease {
+                stream: row.get("stream")?,
+                part: row.count("part")?,
+                owner: row.get("owner")?,
+                until: UtcMicros(row.get("until")?),
+                generation: row.get("generation")?,
+            })
+        };
+        rows.iter().map(lease).collect::<Result<_, sqlx::Error>>().doing(DOING)
+    }
+}
+
 async fn claim(store: &LinkStore, member: &str, lasts: Duration, gives_back: &[u32]) -> Claimed {
     let claim = Claim { stream: "clicks@1", partitions: 4, member, lasts, gives_back };
     store.claim_partitions(&claim).await.unwrap()
