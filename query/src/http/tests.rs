@@ -195,6 +195,18 @@ async fn the_description_names_every_route() {
     }
 }
 
+#[tokio::test]
+async fn the_description_has_what_a_reports_meta_says() {
+    let lake = lake();
+    let service = lake.service();
+    let description = get_as(&service, "op", "/v1/openapi.json", "*/*").await.json();
+    let described =
+        description["components"]["schemas"]["Report"]["properties"]["meta"]["properties"].as_object().unwrap();
+    let report = get_as(&service, "op", "/v1/reports/clicks?interval_preset=24h", "*/*").await.json();
+    let said = report["meta"].as_object().unwrap();
+    assert_eq!(said.keys().collect::<Vec<_>>(), described.keys().collect::<Vec<_>>());
+}
+
 async fn browse(service: &QueryService, cookie: &str, path: &str) -> Page {
     send(service, Request::get(path).header(header::COOKIE, cookie).body(Body::empty()).unwrap()).await
 }
