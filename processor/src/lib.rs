@@ -15,6 +15,7 @@
 //! * [`import`] – edge logs, chunk by chunk
 //! * [`lake`] – the Delta tables and their commits
 //! * [`metrics`] – what is counted
+//! * [`sample`] – clicks of `internal` links sampled under backlog
 //! * [`settle`] – arrivals into `clicks`, each request once; compaction and clean-up
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -25,4 +26,5 @@ pub mod hot;
 pub mod import;
 pub mod lake;
 pub mod metrics;
+pub mod sample;
 pub mod settle;

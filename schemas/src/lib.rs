@@ -13,6 +13,7 @@
 //! * [`event`], [`wire`]: a click as the redirect saw it, and its bytes
 //! * [`batch`]: clicks of a journal as one record of the topic, and its bytes
 //! * [`click`], [`click_rows`]: a row of table `clicks`, into columns and back
+//! * [`sampling`]: which clicks of a sampled link are kept
 //! * [`tables`]: the other tables of the lake
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -25,6 +26,7 @@ pub mod code;
 pub mod event;
 pub mod ids;
 pub mod link;
+pub mod sampling;
 pub mod tables;
 pub mod time;
 pub mod visitor;

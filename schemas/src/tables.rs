@@ -32,6 +32,8 @@ vocabulary! {
         Gaps = "gaps",
         /// Changes of numbers that were final.
         Restatements = "restatements",
+        /// At which rates clicks of `internal` links were kept, where not all were.
+        Sampling = "sampling",
     }
 }
 
@@ -45,6 +47,7 @@ impl Table {
             Self::EdgeFiles => Arc::clone(&EDGE_FILES),
             Self::Gaps => Arc::clone(&GAPS),
             Self::Restatements => Arc::clone(&RESTATEMENTS),
+            Self::Sampling => Arc::clone(&SAMPLING),
         }
     }
 
@@ -63,6 +66,7 @@ impl Table {
             Self::Rejects => &["at"],
             Self::EdgeFiles => &["first", "last"],
             Self::Gaps | Self::Restatements => &["start", "end"],
+            Self::Sampling => &["second"],
         }
     }
 }
@@ -83,7 +87,8 @@ fn count(name: &str) -> Field {
 /// `provider` (whose edge the record is of; empty for none; with `/` and a workspace behind it if that one has uploaded
 /// the log), `arrived_at`, `corrects`.
 /// Column `source` says what a row will become: `edge` (the edge answered), `recovered` (an origin-class line;
-/// counted only if its event never comes), `origin` (a late event). `corrects`: its request is a row of `clicks`
+/// counted only if its event never comes), `origin` (a late event). `weight` is 0 for a record of an `internal` link:
+/// what it is found out to be when the record is settled ([`UNWEIGHED`]). `corrects`: its request is a row of `clicks`
 /// already, which it knows better than; it waits for that row's file to be rewritten, and counts for nothing.
 static ARRIVALS: LazyLock<SchemaRef> = LazyLock::new(|| {
     let mut fields: Vec<Field> = click::DATA_SCHEMA.fields().iter().map(|f| f.as_ref().clone()).collect();
@@ -92,6 +97,9 @@ static ARRIVALS: LazyLock<SchemaRef> = LazyLock::new(|| {
     fields.push(Field::new("corrects", DataType::Boolean, false));
     Arc::new(Schema::new(fields))
 });
+
+/// The `weight` of a record that may be sampled, until it is settled. No row of `clicks` has it.
+pub const UNWEIGHED: f64 = 0.0;
 
 /// Rows of `clicks` as rows of `arrivals`: with whose edge each is of, when they arrived, and whether they correct.
 ///
@@ -177,6 +185,21 @@ static RESTATEMENTS: LazyLock<SchemaRef> = LazyLock::new(|| {
         count("removed"),
         count("changed"),
         text("import_id", true),
+    ]))
+});
+
+/// `sampling`: in the second that begins at `second`, clicks of the link were kept at `rate` (above 0, below 1), as
+/// `partition` has it: a partition of the stream, or `settler` for records that it settled. Where a second and link have
+/// several rows the lowest rate counts, so that a row twice says no more than once. Written before the rows of `clicks` that
+/// were kept at it.
+static SAMPLING: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(Schema::new(vec![
+        text("workspace", false),
+        text("link_id", false),
+        instant("second", false),
+        text("partition", false),
+        Field::new("rate", DataType::Float64, false),
+        instant("recorded_at", false),
     ]))
 });
 

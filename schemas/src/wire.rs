@@ -1,11 +1,12 @@
 //! The bytes of a click event: version 1.
 //!
 //! ```text
-//! version u8 │ analytics u8 │ head length u16 │ click id 16 │ link id 16 │ event time i64 │ visitor i64 │ agent hash u64
+//! version u8 │ analytics u8 │ head length u16 │ click id 16 │ link id 16 │ event time i64 │ visitor i64 │ agent hash u64 │ signals u8
 //! then fields: tag u8 │ length u16 │ bytes, in any order
 //! ```
 //! Numbers are little-endian, ids are in their own byte order. The fixed-size head lets shedding and
-//! sketches do without the rest. A reader skips forward: what the head holds beyond its own knowledge, and
+//! sketches do without the rest: with the agent's hash, the signals tell its class. Heads of the first release end before the
+//! signals, which are unknown then. A reader skips forward: what the head holds beyond its own knowledge, and
 //! fields whose tag it doesn't know. A writer of a later version may add both; it raises `version` only when
 //! old readers must not read on.
 
@@ -22,11 +23,18 @@ use crate::visitor::{as_v6_octets, canonical};
 
 /// The version this code writes, and the newest that it reads.
 pub const VERSION: u8 = 1;
-/// Bytes of the fixed-size head, with its first four.
-pub const HEAD_BYTES: usize = 60;
+/// Bytes of the fixed-size head as it is written, with its first four.
+pub const HEAD_BYTES: usize = 61;
+/// Bytes of the shortest head: the first release's, without signals.
+const LEAST_HEAD_BYTES: usize = 60;
 
 /// Set in the head's analytics byte when the event has no visitor.
 const NO_VISITOR: u8 = 0x80;
+
+/// Set in the head's signals when the method is `HEAD`.
+const IS_HEAD: u8 = 1;
+/// Set in the head's signals when there are purpose headers.
+const HAS_PURPOSE: u8 = 2;
 
 /// Why bytes are not an event. Such a record goes to table `rejects`; it never stops a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -57,6 +65,31 @@ pub struct Head {
     pub visitor: Option<i64>,
     /// Hash of the user agent.
     pub agent_hash: u64,
+    /// What else tells the class; `None` in events of the first release.
+    pub signals: Option<Signals>,
+}
+
+/// What of a request tells its class, beside its agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signals {
+    /// The method is `HEAD`.
+    pub is_head: bool,
+    /// There are purpose headers: what they say stands in the event's fields alone.
+    pub has_purpose: bool,
+}
+
+impl Signals {
+    fn of(event: &ClickEvent<'_>) -> Self {
+        Self { is_head: matches!(event.method, Method::Head), has_purpose: !event.purpose.is_empty() }
+    }
+
+    fn to_byte(self) -> u8 {
+        (if self.is_head { IS_HEAD } else { 0 }) | (if self.has_purpose { HAS_PURPOSE } else { 0 })
+    }
+
+    fn from_byte(byte: u8) -> Self {
+        Self { is_head: byte & IS_HEAD != 0, has_purpose: byte & HAS_PURPOSE != 0 }
+    }
 }
 
 mod tag {
@@ -93,6 +126,7 @@ pub fn encode(event: &ClickEvent<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(&event.event_time.0.to_le_bytes());
     out.extend_from_slice(&event.visitor.unwrap_or(0).to_le_bytes());
     out.extend_from_slice(&event.agent_hash.to_le_bytes());
+    out.push(Signals::of(event).to_byte());
 
     let mut field = |tag: u8, bytes: &[u8]| {
         out.push(tag);
@@ -136,8 +170,13 @@ pub fn decode_head(bytes: &[u8]) -> Result<Head, WireError> {
     if version > VERSION {
         return Err(WireError::NewerVersion(version));
     }
-    if version == 0 || bytes.len() < HEAD_BYTES {
-        return Err(WireError::Corrupt(bytes.len().min(HEAD_BYTES)));
+    if version == 0 || bytes.len() < LEAST_HEAD_BYTES {
+        return Err(WireError::Corrupt(bytes.len().min(LEAST_HEAD_BYTES)));
+    }
+    let length = head_length(bytes);
+    let signals = bytes.get(LEAST_HEAD_BYTES).filter(|_| length > LEAST_HEAD_BYTES);
+    if length > LEAST_HEAD_BYTES && signals.is_none() {
+        return Err(WireError::Corrupt(LEAST_HEAD_BYTES));
     }
     let analytics = match bytes[1] & !NO_VISITOR {
         0 => Analytics::Billed,
@@ -153,7 +192,13 @@ pub fn decode_head(bytes: &[u8]) -> Result<Head, WireError> {
         analytics,
         visitor: (bytes[1] & NO_VISITOR == 0).then_some(visitor),
         agent_hash: u64::from_le_bytes(array(bytes, 52)),
+        signals: signals.map(|byte| Signals::from_byte(*byte)),
     })
+}
+
+/// Where the head ends and the fields begin, as the head says; the caller has checked that the shortest head is there.
+fn head_length(bytes: &[u8]) -> usize {
+    usize::from(u16::from_le_bytes(array(bytes, 2))).max(LEAST_HEAD_BYTES)
 }
 
 /// Reads a whole event; its texts borrow from `bytes`. Text that is not UTF-8 reads as empty.
@@ -186,7 +231,7 @@ pub fn decode(bytes: &[u8]) -> Result<ClickEvent<'_>, WireError> {
         purpose: "",
         provider: "",
     };
-    let mut at = usize::from(u16::from_le_bytes(array(bytes, 2))).max(HEAD_BYTES);
+    let mut at = head_length(bytes);
     while at < bytes.len() {
         let head = bytes.get(at..at + 3).ok_or(WireError::Corrupt(at))?;
         let length = usize::from(u16::from_le_bytes([head[1], head[2]]));
@@ -272,22 +317,47 @@ mod tests {
         }
     }
 
-    /// The bytes of release 1. They are in journals and topics: this test may gain cases, never change one.
-    const GOLDEN: &str = include_str!("../golden/click-v1.hex");
+    /// The bytes of release 1, whose head has no signals. They are in journals and topics, as those of each later release:
+    /// these tests may gain cases, never change one.
+    const FIRST: &str = include_str!("../golden/click-v1.hex");
+    const WITH_SIGNALS: &str = include_str!("../golden/click-v1-signals.hex");
+
+    fn golden(hex: &str) -> Vec<u8> {
+        let pairs = hex.trim().as_bytes().chunks(2);
+        pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+    }
 
     #[test]
     fn golden_bytes_are_written_and_read() {
-        let golden: Vec<u8> = GOLDEN
-            .trim()
-            .as_bytes()
-            .chunks(2)
-            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
-            .collect();
         let mut bytes = Vec::new();
         encode(&sample(), &mut bytes);
-        assert_eq!(bytes, golden);
-        assert_eq!(decode(&golden).unwrap(), sample());
-        assert_eq!(decode_head(&golden).unwrap().event_time, sample().event_time);
+        assert_eq!(bytes, golden(WITH_SIGNALS));
+        for (hex, signals) in [(FIRST, None), (WITH_SIGNALS, Some(Signals { is_head: true, has_purpose: true }))] {
+            let golden = golden(hex);
+            assert_eq!(decode(&golden).unwrap(), sample());
+            let ClickEvent { click_id, link_id, event_time, analytics, visitor, agent_hash, .. } = sample();
+            let head = Head { click_id, link_id, event_time, analytics, visitor, agent_hash, signals };
+            assert_eq!(decode_head(&golden).unwrap(), head);
+        }
+    }
+
+    #[test]
+    fn each_signal_is_of_its_own() {
+        for (method, purpose) in [(Method::Get, ""), (Method::Get, "x-moz: prefetch"), (Method::Head, "")] {
+            let event = ClickEvent { method, purpose, ..sample() };
+            let mut bytes = Vec::new();
+            encode(&event, &mut bytes);
+            let said = Signals { is_head: method == Method::Head, has_purpose: !purpose.is_empty() };
+            assert_eq!(decode_head(&bytes).unwrap().signals, Some(said));
+        }
+    }
+
+    #[test]
+    fn a_head_that_is_cut_before_its_signals_is_corrupt() {
+        let mut bytes = Vec::new();
+        encode(&sample(), &mut bytes);
+        assert_eq!(decode_head(&bytes[..60]), Err(WireError::Corrupt(60)));
+        assert!(decode_head(&bytes[..61]).is_ok());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A merge reads files of `clicks`, writes their rows as one, and swaps them in a commit that says that no row has
 //! changed. It carries the fence, so it can't land beside another settler's commit on the same snapshot; when only
 //! appends came in between, the same files are swapped on the newer version. Tables that only grow by small files
-//! (rejected lines, imports, gaps) are put together as they are.
+//! (rejected lines, imports, gaps, rates) are put together as they are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(super) struct Upkeep {
 impl Upkeep {
     pub(super) async fn new(lake: &Lake, config: &SettleConfig) -> Result<Self, SettleError> {
         let mut small = Vec::new();
-        for table in [Table::Rejects, Table::EdgeFiles, Table::Gaps, Table::Restatements] {
+        for table in [Table::Rejects, Table::EdgeFiles, Table::Gaps, Table::Restatements, Table::Sampling] {
             small.push(lake.table(table).await?);
         }
         Ok(Self {
