@@ -17,6 +17,7 @@
 //! * [`metrics`] – what is counted
 //! * [`sample`] – clicks of `internal` links sampled under backlog
 //! * [`settle`] – arrivals into `clicks`, each request once; compaction and clean-up
+//! * [`sketch`] – visitors of what was sampled away
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod classify;
@@ -28,3 +29,4 @@ pub mod lake;
 pub mod metrics;
 pub mod sample;
 pub mod settle;
+pub mod sketch;

@@ -14,6 +14,7 @@
 //! * [`batch`]: clicks of a journal as one record of the topic, and its bytes
 //! * [`click`], [`click_rows`]: a row of table `clicks`, into columns and back
 //! * [`sampling`]: which clicks of a sampled link are kept
+//! * [`hourly`], [`sketch`]: a row of table `clicks_hourly`, and the visitors that it counts
 //! * [`tables`]: the other tables of the lake
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -24,9 +25,11 @@ pub mod click;
 pub mod click_rows;
 pub mod code;
 pub mod event;
+pub mod hourly;
 pub mod ids;
 pub mod link;
 pub mod sampling;
+pub mod sketch;
 pub mod tables;
 pub mod time;
 pub mod visitor;

@@ -1,4 +1,5 @@
-//! The lake's tables: names, columns, partitioning. `clicks` itself is in [`crate::click`].
+//! The lake's tables: names, columns, partitioning. `clicks` itself is in [`crate::click`],
+//! `clicks_hourly` in [`crate::hourly`].
 //!
 //! All instants are microseconds UTC, texts plain UTF-8, no nested types, so that any Delta or Parquet
 //! reader opens them.
@@ -12,6 +13,7 @@ use arrow::error::ArrowError;
 use crate::class::UnknownWord;
 use crate::class::vocabulary;
 use crate::click::{self, timestamp};
+use crate::hourly;
 use crate::time::UtcMicros;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -28,6 +30,8 @@ vocabulary! {
         Rejects = "rejects",
         /// One row per edge log taken in, with its summary.
         EdgeFiles = "edge_files",
+        /// What was sampled away, by link, class and hour.
+        ClicksHourly = "clicks_hourly",
         /// Spans of time in which clicks are known to be missing.
         Gaps = "gaps",
         /// Changes of numbers that were final.
@@ -45,6 +49,7 @@ impl Table {
             Self::Arrivals => Arc::clone(&ARRIVALS),
             Self::Rejects => Arc::clone(&REJECTS),
             Self::EdgeFiles => Arc::clone(&EDGE_FILES),
+            Self::ClicksHourly => Arc::clone(&hourly::SCHEMA),
             Self::Gaps => Arc::clone(&GAPS),
             Self::Restatements => Arc::clone(&RESTATEMENTS),
             Self::Sampling => Arc::clone(&SAMPLING),
@@ -54,7 +59,7 @@ impl Table {
     /// The partition columns.
     pub fn partitioned_by(self) -> &'static [&'static str] {
         match self {
-            Self::Clicks => &["date"],
+            Self::Clicks | Self::ClicksHourly => &["date"],
             _ => &[],
         }
     }
@@ -65,6 +70,7 @@ impl Table {
             Self::Clicks | Self::Arrivals => &["event_time", "workspace", "code", "link_id"],
             Self::Rejects => &["at"],
             Self::EdgeFiles => &["first", "last"],
+            Self::ClicksHourly => &["hour", "workspace", "code", "link_id"],
             Self::Gaps | Self::Restatements => &["start", "end"],
             Self::Sampling => &["second"],
         }

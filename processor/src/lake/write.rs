@@ -1,10 +1,12 @@
 //! Writing data files: rows sorted and split, Parquet made in memory, put, and described for the log.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatch, StringArray, new_null_array};
-use arrow::compute::{concat_batches, interleave};
+use arrow::array::{
+    Array, ArrayRef, AsArray as _, BooleanArray, PrimitiveArray, RecordBatch, StringArray, new_null_array,
+};
+use arrow::compute::{concat_batches, filter_record_batch, interleave};
 use arrow::datatypes::{DataType, TimestampMicrosecondType};
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -78,7 +80,8 @@ pub(super) struct Encoded {
 
 impl TableHandle {
     /// Writes `rows` (all columns of the table but `date`) as data files: of `clicks` one for each UTC hour, sorted by
-    /// (workspace, code, event_time); of any other table one, in the order given. No rows, no files.
+    /// (workspace, code, event_time); of `clicks_hourly` one for each day, of any other table one, both in the order given.
+    /// No rows, no files.
     ///
     /// # Errors
     /// As [`LakeError`] says; nothing is part of the table.
@@ -130,7 +133,8 @@ fn parts(table: Table, rows: &[RecordBatch], span: Span) -> Result<Vec<(RecordBa
     let rows: Vec<&RecordBatch> = rows.iter().filter(|batch| batch.num_rows() > 0).collect();
     let Some(first) = rows.first() else { return Ok(Vec::new()) };
     if table != Table::Clicks {
-        return Ok(vec![(concat_batches(&first.schema(), rows)?, None)]);
+        let all = concat_batches(&first.schema(), rows)?;
+        return if table == Table::ClicksHourly { by_day(&all) } else { Ok(vec![(all, None)]) };
     }
     let parts = split(&rows, span)?.into_iter().map(|part| {
         let day = event_times(&part)?.values().first().map(|&time| UtcMicros(time).day());
@@ -139,11 +143,24 @@ fn parts(table: Table, rows: &[RecordBatch], span: Span) -> Result<Vec<(RecordBa
     parts.collect()
 }
 
-pub(super) fn event_times(
-    rows: &RecordBatch,
-) -> Result<&arrow::array::PrimitiveArray<TimestampMicrosecondType>, ParquetError> {
-    let column = rows.column_by_name("event_time").and_then(|column| column.as_primitive_opt());
-    column.ok_or_else(|| ParquetError::General("rows of clicks lack their event_time".to_owned()))
+pub(super) fn event_times(rows: &RecordBatch) -> Result<&PrimitiveArray<TimestampMicrosecondType>, ParquetError> {
+    times(rows, "event_time")
+}
+
+fn times<'a>(rows: &'a RecordBatch, name: &str) -> Result<&'a PrimitiveArray<TimestampMicrosecondType>, ParquetError> {
+    let column = rows.column_by_name(name).and_then(|column| column.as_primitive_opt());
+    column.ok_or_else(|| ParquetError::General(format!("rows lack their {name}")))
+}
+
+/// The rows of each day, in their order.
+fn by_day(rows: &RecordBatch) -> Result<Vec<(RecordBatch, Option<i32>)>, ParquetError> {
+    let days: Vec<i32> = times(rows, "hour")?.values().iter().map(|&hour| UtcMicros(hour).day()).collect();
+    let each: BTreeSet<i32> = days.iter().copied().collect();
+    let of_day = |day: i32| {
+        let mask: BooleanArray = days.iter().map(|other| Some(*other == day)).collect();
+        Ok((filter_record_batch(rows, &mask)?, Some(day)))
+    };
+    each.into_iter().map(of_day).collect()
 }
 
 /// The rows of each hour or day, each part sorted by (workspace, code, event_time).
@@ -233,6 +250,13 @@ pub(super) fn properties(table: Table, rows: &RecordBatch, span: Span) -> Result
             let column = ColumnPath::from(field.name().as_str());
             properties = properties.set_column_statistics_enabled(column, EnabledStatistics::None);
         }
+    }
+    if table == Table::ClicksHourly {
+        // no two sketches are alike, and nobody looks for one
+        let sketch = ColumnPath::from("visitors");
+        properties = properties
+            .set_column_dictionary_enabled(sketch.clone(), false)
+            .set_column_statistics_enabled(sketch, EnabledStatistics::None);
     }
     if matches!(table, Table::Clicks | Table::Arrivals) {
         // Every id differs, and most visitors do: a dictionary would only be in the way.

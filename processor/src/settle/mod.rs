@@ -60,5 +60,6 @@ pub use guard::{DecideError, Edge, Mismatched, Standing, Word, mismatched, words
 pub use ids::IdIndex;
 pub use settler::{SettleConfig, Settled, Settler};
 pub use union::{Arrival, Decision, Fate, Remark, union};
+pub(crate) use upkeep::exchange;
 pub use waiting::waiting;
 pub use waits::{Kind, Waits};

@@ -3,7 +3,7 @@
 //! A merge reads files of `clicks`, writes their rows as one, and swaps them in a commit that says that no row has
 //! changed. It carries the fence, so it can't land beside another settler's commit on the same snapshot; when only
 //! appends came in between, the same files are swapped on the newer version. Tables that only grow by small files
-//! (rejected lines, imports, gaps, rates) are put together as they are.
+//! (rejected lines, imports, gaps, rates) are put together as they are; of those of `clicks_hourly` the rows are united.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use super::error::SettleError;
 use super::merge::merged;
 use super::settler::SettleConfig;
 use crate::lake::{Change, CommitError, DataFile, Lake, NewFile, Span, TableHandle};
+use crate::sketch;
 
 /// So many merges in one pass: arrivals must not wait for a whole day's tidying.
 const MERGES_A_PASS: u64 = 8;
@@ -35,6 +36,7 @@ pub(super) struct Upkeep {
     every: Duration,
     keep_rejects: Duration,
     small: Vec<TableHandle>,
+    hourly: TableHandle,
     last: Option<UtcMicros>,
 }
 
@@ -51,6 +53,7 @@ impl Upkeep {
             every: config.maintain_every,
             keep_rejects: config.keep_rejects,
             small,
+            hourly: lake.table(Table::ClicksHourly).await?,
             last: None,
         })
     }
@@ -102,7 +105,8 @@ impl Upkeep {
             }
             done += put_together(table).await?;
         }
-        for table in [clicks, arrivals].into_iter().chain(&mut self.small) {
+        done += sketch::tidy(&mut self.hourly, now.minus(self.close_after).day()).await?;
+        for table in [clicks, arrivals, &mut self.hourly].into_iter().chain(&mut self.small) {
             let maintained = table.maintain(now).await?;
             done += u64::from(maintained.checkpoint.is_some());
             done += (maintained.log_entries + maintained.files) as u64;
@@ -125,8 +129,7 @@ async fn merge(clicks: &mut TableHandle, parts: Vec<Arc<DataFile>>) -> Result<bo
     swap(clicks, parts, vec![merged], true).await
 }
 
-/// Lands the swap on whatever version is the newest, as long as the parts are live: files never change, so what was
-/// read of them holds there too. `rewrite_only`: no row has changed.
+/// As [`exchange`], of files with as many rows. `rewrite_only`: no row has changed.
 pub(super) async fn swap(
     table: &mut TableHandle,
     parts: Vec<Arc<DataFile>>,
@@ -138,6 +141,17 @@ pub(super) async fn swap(
         tracing::error!(table = %table.table(), before, after, "a merge would change the number of rows; left alone");
         return Ok(false);
     }
+    exchange(table, parts, add, rewrite_only).await
+}
+
+/// Lands `add` in place of `parts` on whatever version is the newest, as long as the parts are live: files never change, so
+/// what was read of them holds there too. Returns whether it landed; if not, somebody else has removed one.
+pub(crate) async fn exchange(
+    table: &mut TableHandle,
+    parts: Vec<Arc<DataFile>>,
+    add: Vec<NewFile>,
+    rewrite_only: bool,
+) -> Result<bool, SettleError> {
     for _ in 0..TRIES {
         let change = Change { add: add.clone(), remove: parts.clone(), rewrite_only, ..Change::default() };
         match table.commit(fenced(table, change)).await {
