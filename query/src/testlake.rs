@@ -8,13 +8,15 @@ use std::sync::Mutex;
 
 use arrow::array::AsArray;
 use arrow::array::{Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
-use arrow::compute::{max_string, min_string};
+use arrow::compute::{concat_batches, max_string, min_string};
 use async_trait::async_trait;
 use chrono::SecondsFormat;
 use deltalake::kernel::StructType;
 use deltalake::kernel::engine::arrow_conversion::TryIntoKernel as _;
 use parquet::arrow::ArrowWriter;
 use schemas::click::{AgentInfo, Utm, Verdict};
+use schemas::hourly::HourRow;
+use schemas::sketch::VisitorSketch;
 use schemas::tables::Table;
 use schemas::{Class, Click, ClickBuilder, ClickId, Device, Method, Principal, Scope, Source, UtcMicros};
 use serde_json::{Value, json};
@@ -192,6 +194,34 @@ impl TestLake {
         }
         let files = files.into_iter().map(|(day, mut rows)| (Some(day), rows.finish().unwrap()));
         self.add_batches(Table::Clicks, files.collect())
+    }
+
+    /// Commits what is left of clicks that were sampled away at `rate`: one row a workspace, code, class and hour.
+    pub(crate) fn add_shed(&self, shed: &[Click], rate: f64) -> Vec<String> {
+        let mut hours: BTreeMap<(i32, &str, &str, Class, i64), VisitorSketch> = BTreeMap::new();
+        for click in shed {
+            let time = click.event_time;
+            let key = (time.day(), &*click.workspace, &*click.code, click.verdict.class, time.hour());
+            let sketch = hours.entry(key).or_insert_with(|| VisitorSketch::new().unwrap());
+            click.visitor.into_iter().for_each(|visitor| sketch.add(visitor));
+        }
+        let mut days: BTreeMap<i32, Vec<RecordBatch>> = BTreeMap::new();
+        for ((day, workspace, code, class, hour), sketch) in hours {
+            let row = HourRow {
+                workspace,
+                link_id: "018f0000-0000-7000-8000-000000000001",
+                domain: "go.example",
+                code,
+                class: class.as_str(),
+                hour: UtcMicros(hour * schemas::time::HOUR),
+                lowest_rate: rate,
+                visitors: &sketch.to_bytes(),
+            };
+            days.entry(day).or_default().push(schemas::hourly::to_batch([row]).unwrap());
+        }
+        let joined = |rows: Vec<RecordBatch>| concat_batches(&rows[0].schema(), &rows).unwrap();
+        let files = days.into_iter().map(|(day, rows)| (Some(day), joined(rows)));
+        self.add_batches(Table::ClicksHourly, files.collect())
     }
 
     /// Commits a gap.

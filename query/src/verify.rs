@@ -3,6 +3,8 @@
 //! Ids are compared in passes, each over those whose last bits fall into its share, so that memory stays bounded however
 //! many rows there are: a pass holds at most [`IDS_AT_A_TIME`] ids, and reads only ids and times.
 
+mod hours;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +62,9 @@ pub(crate) async fn verify(engine: Arc<Engine>, max_skew: Duration) -> Result<Ve
     let broken = broken(&clicks).await?;
     let Ids { duplicates, reused: reused_ids, examples: duplicate_ids } = ids(&clicks, rows, max_skew).await?;
     let mut wrong = broken;
+    let snapshot_of_hours = engine.tables.snapshot(Table::ClicksHourly, None).await?;
+    let hourly = session.read_table(engine.tables.provider(&snapshot_of_hours, &operator));
+    wrong.extend(hours::broken(hourly.map_err(|error| classify(&error))?).await?);
     if let Some(logged) = snapshot.rows()
         && logged != rows
     {

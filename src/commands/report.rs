@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use ingest::ports::LinkDirectory as _;
-use query::{QueryError, Report as Answer, ReportRequest, Row};
+use query::{Counts, QueryError, Report as Answer, ReportRequest, Row};
 
 use super::{open, print};
 use crate::cli::Report;
@@ -82,16 +82,26 @@ fn is_about_machines(arguments: &Report) -> bool {
     matches!(arguments.by.as_deref(), Some("class" | "agent"))
 }
 
+/// A count, and between which numbers the true one is if that isn't certain.
+fn sure(counts: &Counts) -> String {
+    match counts.clicks_low < counts.clicks_high {
+        true => format!("{} [{}, {}]", counts.clicks, counts.clicks_low, counts.clicks_high),
+        false => counts.clicks.to_string(),
+    }
+}
+
 fn text(report: &Answer, arguments: &Report) -> String {
     let mut lines = Vec::new();
     let counts = &report.totals.counts;
-    let visitors = counts.visitors.map(|visitors| format!(", visitors: {visitors}")).unwrap_or_default();
+    let about = if report.meta.sampled { "about " } else { "" };
+    let visitors = counts.visitors.map(|visitors| format!(", visitors: {about}{visitors}")).unwrap_or_default();
+    let clicks = sure(counts);
     let what = arguments.code.as_deref().map_or("all links".to_owned(), |code| format!("/{code}"));
     let machines: u64 = report.totals.by_class.iter().filter(|(class, _)| *class != "human").map(|(_, n)| n).sum();
     let who = if arguments.class.is_empty() && !is_about_machines(arguments) {
-        format!("clicks by people: {}{visitors}; requests by machines: {machines}", counts.clicks)
+        format!("clicks by people: {clicks}{visitors}; requests by machines: {machines}")
     } else {
-        format!("clicks: {}{visitors}", counts.clicks)
+        format!("clicks: {clicks}{visitors}")
     };
     lines.push(format!("{what}: {who}"));
     let most = report.data.iter().map(|row| row.counts().clicks).max().unwrap_or_default();
@@ -103,8 +113,7 @@ fn text(report: &Answer, arguments: &Report) -> String {
                 Row::Bucket { start, .. } => start.clone(),
                 Row::Group { value, .. } => value.clone(),
             };
-            let clicks = row.counts().clicks;
-            vec![name, clicks.to_string(), print::bar(clicks as f64, most as f64, BAR)]
+            vec![name, sure(row.counts()), print::bar(row.counts().clicks as f64, most as f64, BAR)]
         })
         .collect();
     if !rows.is_empty() {
@@ -123,6 +132,13 @@ fn text(report: &Answer, arguments: &Report) -> String {
     let meta = &report.meta;
     let when = |instant: Option<schemas::UtcMicros>| instant.map_or("not known yet".to_owned(), |at| at.to_string());
     lines.push(format!("complete through {}, final through {}", when(meta.complete_through), when(meta.final_through)));
+    if meta.sampled {
+        let (kept, sure) = (meta.lowest_rate * 100.0, meta.confidence * 100.0);
+        lines.push(format!(
+            "sampled, at least {kept:.1} % kept: in {sure:.0} % of the cases the true number is in the brackets"
+        ));
+        lines.push(format!("visitors: {}", meta.visitors));
+    }
     lines.extend(
         meta.restated_at.map(|at| format!("numbers that were final were changed at {at}, by a log taken in or back")),
     );

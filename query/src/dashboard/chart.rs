@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::html::{escape, number};
+use super::html::{escape, number, range};
 use crate::reports::Row;
 
 const WIDTH: f64 = 720.0;
@@ -23,12 +23,13 @@ pub(super) fn bars(rows: &[Row]) -> String {
         // writing into a String can't fail
         let _ = write!(
             svg,
-            r#"<rect x="{:.2}" y="{:.2}" width="{:.2}" height="{height:.2}"><title>{}: {}</title></rect>"#,
+            r#"<rect x="{:.2}" y="{:.2}" width="{:.2}" height="{height:.2}"><title>{}: {}{}</title></rect>"#,
             at as f64 * step,
             HEIGHT - height,
             (step * 0.85).max(0.5),
             escape(start),
             number(counts.clicks),
+            range(counts.clicks_low, counts.clicks_high).map(|range| format!(" ({range})")).unwrap_or_default(),
         );
     }
     svg.push_str("</svg>");
@@ -53,13 +54,14 @@ mod tests {
         let bucket = |clicks| Row::Bucket {
             start: "<1>".into(),
             end: "2".into(),
-            counts: Counts { clicks, ..Counts::default() },
+            counts: Counts { clicks, clicks_low: clicks, clicks_high: clicks.max(1), ..Counts::default() },
         };
         let svg = bars(&[bucket(0), bucket(1), bucket(1_000)]);
         assert_eq!(svg.matches("<rect").count(), 3);
         assert!(
             svg.contains(r#"height="160.00""#) && svg.contains(r#"height="0.00""#) && svg.contains(r#"height="1.50""#)
         );
+        assert!(svg.contains("&lt;1&gt;: 0 (0\u{2009}–\u{2009}1)<") && svg.contains(": 1<"), "{svg}");
         assert!(svg.contains("&lt;1&gt;: 0") && !svg.contains("NaN"));
         assert!(!bars(&[]).contains("NaN"));
         assert!(share(1, 0).contains(r#"width="0.00""#));

@@ -29,6 +29,11 @@ pub(crate) fn number(number: u64) -> String {
     out
 }
 
+/// What is between two numbers, if they aren't one.
+pub(crate) fn range(low: u64, high: u64) -> Option<String> {
+    (low < high).then(|| format!("{}\u{2009}–\u{2009}{}", number(low), number(high)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +41,12 @@ mod tests {
     #[test]
     fn nothing_of_a_text_is_markup() {
         assert_eq!(escape("<a href='x' title=\"&\">"), "&lt;a href=&#39;x&#39; title=&quot;&amp;&quot;&gt;");
+    }
+
+    #[test]
+    fn one_number_is_no_range() {
+        assert_eq!(range(5, 5), None);
+        assert_eq!(range(5, 1_000).unwrap(), "5\u{2009}–\u{2009}1\u{2009}000");
     }
 
     #[test]

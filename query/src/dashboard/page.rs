@@ -6,9 +6,9 @@ use schemas::time::{DAY, HOUR};
 use schemas::{Principal, UtcMicros};
 
 use super::chart;
-use super::html::{escape, number};
+use super::html::{escape, number, range};
 use crate::error::QueryError;
-use crate::reports::{Bound, Dimension, Interval, Meta, Period, Preset, Report, ReportRequest, Row};
+use crate::reports::{Bound, Counts, Dimension, Interval, Meta, Period, Preset, Report, ReportRequest, Row};
 
 /// A span that the page offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,12 +105,13 @@ pub(super) fn home(principal: &Principal, shown: &Shown) -> String {
     let served: u64 = totals.by_class.values().sum();
     let whose = principal.workspace.as_deref().unwrap_or("all workspaces");
     let visitors = totals.counts.visitors.map_or_else(|| "–".to_owned(), number);
+    let (clicks_are, visitors_are) = (sureness(&totals.counts, &shown.series.meta), visitors_are(shown));
     let mut body = format!(
         r#"<header><h1>Highwater</h1><span>{}</span><nav>{}</nav><form method="post" action="/logout"><button>Log out</button></form></header><main><section class="tiles">{}{}{}</section>"#,
         escape(whose),
         ranges(shown.range),
-        tile("clicks by people", &number(totals.counts.clicks)),
-        tile("visitors", &visitors),
+        tile(&format!("clicks by people{clicks_are}"), &number(totals.counts.clicks)),
+        tile(visitors_are, &visitors),
         tile("redirects served", &number(served)),
     );
     let _ = write!(
@@ -123,6 +124,20 @@ pub(super) fn home(principal: &Principal, shown: &Shown) -> String {
         freshness(&shown.series.meta),
     );
     page("Highwater", true, &body)
+}
+
+/// Between which numbers the true one is, if that isn't certain.
+fn sureness(counts: &Counts, meta: &Meta) -> String {
+    let range = range(counts.clicks_low, counts.clicks_high);
+    range.map(|range| format!(", {range} at {:.0} %", meta.confidence * 100.0)).unwrap_or_default()
+}
+
+fn visitors_are(shown: &Shown) -> &'static str {
+    match (shown.series.totals.counts.visitors, shown.series.meta.sampled) {
+        (Some(_), true) => "visitors, estimated",
+        (None, true) => "visitors, not known",
+        _ => "visitors",
+    }
 }
 
 fn tile(name: &str, value: &str) -> String {
@@ -165,7 +180,11 @@ fn freshness(meta: &Meta) -> String {
     let text = |instant: UtcMicros| instant.to_datetime().format("%F %T UTC").to_string();
     let instant = |instant: Option<UtcMicros>| instant.map_or_else(|| "not known".to_owned(), text);
     let exact = if meta.sampled {
-        format!("Estimated from a sample (at least {:.1} % kept).", meta.lowest_rate * 100.0)
+        format!(
+            "Estimated from a sample (at least {:.1} % kept); visitors: {}.",
+            meta.lowest_rate * 100.0,
+            escape(&meta.visitors)
+        )
     } else {
         "Exact, nothing sampled.".to_owned()
     };

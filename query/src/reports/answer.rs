@@ -40,8 +40,9 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn of(estimate: Estimate, visitors: Option<u64>) -> Self {
-        let (clicks_low, clicks_high) = estimate.interval();
+    /// `heaviest` as for [`Estimate::interval`].
+    pub(crate) fn of(estimate: Estimate, heaviest: f64, visitors: Option<u64>) -> Self {
+        let (clicks_low, clicks_high) = estimate.interval(heaviest);
         Self { clicks: estimate.clicks(), clicks_low, clicks_high, visitors }
     }
 }
@@ -94,6 +95,18 @@ pub struct Totals {
 pub struct Part {
     /// How many.
     pub clicks: u64,
+    /// Lower end of the interval that holds the true number with [`Meta::confidence`].
+    pub clicks_low: u64,
+    /// Upper end.
+    pub clicks_high: u64,
+}
+
+impl Part {
+    /// `heaviest` as for [`Estimate::interval`].
+    pub(crate) fn of(estimate: Estimate, heaviest: f64) -> Self {
+        let (clicks_low, clicks_high) = estimate.interval(heaviest);
+        Self { clicks: estimate.clicks(), clicks_low, clicks_high }
+    }
 }
 
 /// How fresh, how complete, how final and how exact a report is.

@@ -6,16 +6,18 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use datafusion::prelude::DataFrame;
+use schemas::sketch::STANDARD_ERROR;
 use schemas::tables::Table;
 use schemas::{Principal, UtcMicros};
 use serde_json::{Value, json};
 
 use super::answer::{Meta, NOTE, Part, Report, Totals, local_text};
 use super::buckets::{self, MAX_BUCKETS, TooMany};
-use super::estimate::CONFIDENCE;
+use super::estimate::{CONFIDENCE, Estimate};
 use super::period::Span;
 use super::plan;
 use super::request::{Classes, ReportRequest};
+use super::sampled::{Part as Scope, Sampled, Visitors};
 use super::shape::{self, Sums};
 use super::touched::Touched;
 use crate::engine::Engine;
@@ -53,35 +55,40 @@ pub(crate) async fn report(
     let totals = collect(plan::totals(chosen.clone(), request.group_by));
     let data = async {
         match (&ends, request.group_by) {
-            (Some(ends), _) => collect(plan::series(chosen, ends)).await,
-            (None, Some(dimension)) => collect(plan::groups(chosen, dimension, request.limit)).await,
+            (Some(ends), _) => collect(plan::series(chosen.clone(), ends)).await,
+            (None, Some(dimension)) => collect(plan::groups(chosen.clone(), dimension, request.limit)).await,
             (None, None) => Ok(Vec::new()),
         }
     };
+    // said before the commits that this snapshot holds: whoever looks after it finds it
+    let said_since = Some(not_before.unwrap_or(snapshot.seen).max(snapshot.seen));
     let touched = Touched { engine: &engine, session: &session, principal: &principal, span };
     let gaps = touched.gaps(not_before);
-    // said before the commits that this snapshot holds: whoever looks after it finds it
-    let restated_at = touched.restated_at(Some(not_before.unwrap_or(snapshot.seen).max(snapshot.seen)));
+    let restated_at = touched.restated_at(said_since);
     // one after the other: each uses all threads, and their footers are then in the cache
     let (by_class, totals, data) = (by_class.await?, totals.await?, data.await?);
     let (gaps, restated_at, changing) = (gaps.await?, restated_at.await?, touched.changing(&*status).await?);
+    let groups = if request.group_by.is_some() { shape::values(&data)? } else { Vec::new() };
+    let sampled = touched.sampled(&request, ends.as_ref(), chosen, &groups, (now, said_since)).await?;
 
-    let (totals, unknown) = read_totals(&totals)?;
-    let (data, other) = match &ends {
-        Some(ends) => (shape::series(&data, ends, request.timezone)?, 0.0),
-        None => {
-            let (groups, shown) = shape::groups(&data)?;
-            let other = totals.estimate.weight - shown.weight - unknown;
-            (groups, if request.group_by.is_some() { other } else { 0.0 })
+    let (totals, unknown) = read_totals(&totals, request.group_by.is_some())?;
+    let heaviest = totals.heaviest.max(sampled.heaviest(&Scope::Whole));
+    let (data, [other, unknown]) = match (&ends, request.group_by) {
+        (Some(ends), _) => (shape::series(&data, ends, request.timezone, &sampled)?, [Part::default(); 2]),
+        (None, Some(_)) => {
+            let (rows, shown) = shape::groups(&data, heaviest, &sampled)?;
+            let parts = [totals.estimate.minus(shown).minus(unknown), unknown];
+            (rows, parts.map(|part| Part::of(part, heaviest)))
         }
+        (None, None) => Default::default(),
     };
-    let part = |weight: f64| Part { clicks: weight.round().max(0.0) as u64 };
+    let counts = totals.counts(heaviest, sampled.visitors(&Scope::Whole));
     Ok(Report {
         data,
-        totals: Totals { counts: totals.counts(), by_class: read_classes(&by_class)? },
-        other: part(other),
-        unknown: part(unknown),
-        meta: Meta { gaps, restated_at, changing, ..meta(&snapshot, &totals) },
+        totals: Totals { counts, by_class: read_classes(&by_class)? },
+        other,
+        unknown,
+        meta: Meta { gaps, restated_at, changing, ..meta(&snapshot, &totals, heaviest, &sampled) },
         query: echo(&request, span),
     })
 }
@@ -115,12 +122,12 @@ fn ends(request: &ReportRequest, span: Span) -> Result<Option<Arc<[i64]>>, Query
     }
 }
 
-/// The totals, and Σw of what has no value to group by.
-fn read_totals(batches: &[RecordBatch]) -> Result<(Sums, f64), QueryError> {
+/// The totals, and of a grouping also what has no value to group by.
+fn read_totals(batches: &[RecordBatch], grouped: bool) -> Result<(Sums, Estimate), QueryError> {
     let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else { return Ok(Default::default()) };
     let sums = shape::sums(batch)?.first().copied().unwrap_or_default();
-    let unknown = shape::floats(batch, "unknown")?.first().copied().unwrap_or_default();
-    Ok((sums, unknown))
+    let unknown = if grouped { shape::estimates(batch, plan::UNKNOWN)? } else { Vec::new() };
+    Ok((sums, unknown.first().copied().unwrap_or_default()))
 }
 
 fn read_classes(batches: &[RecordBatch]) -> Result<BTreeMap<String, u64>, QueryError> {
@@ -133,26 +140,39 @@ fn read_classes(batches: &[RecordBatch]) -> Result<BTreeMap<String, u64>, QueryE
     Ok(classes)
 }
 
-fn meta(snapshot: &TableSnapshot, totals: &Sums) -> Meta {
-    let sampled = totals.heaviest > 1.0;
-    let nameless = (totals.estimate.weight - totals.known).round().max(0.0) as u64;
-    let visitors = match (sampled, nameless) {
-        (true, _) => "not counted: sampled rows can't tell how many visitors there were".to_owned(),
-        (false, 0) => "exact, counted once a UTC day".to_owned(),
-        (false, nameless) => format!("exact, counted once a UTC day; {nameless} clicks have no known visitor"),
-    };
+fn meta(snapshot: &TableSnapshot, totals: &Sums, heaviest: f64, sampled: &Sampled) -> Meta {
     Meta {
         as_of: snapshot.as_of,
         complete_through: snapshot.freshness.complete_through,
         final_through: snapshot.freshness.final_through,
-        sampled,
-        lowest_rate: if sampled { 1.0 / totals.heaviest } else { 1.0 },
+        sampled: heaviest > 1.0,
+        lowest_rate: 1.0 / heaviest.max(1.0),
         confidence: CONFIDENCE,
-        visitors,
+        visitors: how_visitors_are_counted(totals, sampled),
         restated_at: None,
         gaps: Vec::new(),
         changing: Vec::new(),
         note: NOTE,
+    }
+}
+
+fn how_visitors_are_counted(totals: &Sums, sampled: &Sampled) -> String {
+    let mut said = match (sampled.visitors(&Scope::Whole), sampled.why_unknown()) {
+        (_, Some(why)) => format!("not counted: {why}"),
+        (Visitors::Estimated { .. }, _) => format!(
+            "estimated with a standard error of {:.1} %, by sketches of what was sampled away; counted once a UTC day",
+            STANDARD_ERROR * 100.0
+        ),
+        _ if totals.heaviest > 1.0 => "not counted: sampled rows can't tell how many visitors there were".to_owned(),
+        _ => "exact, counted once a UTC day".to_owned(),
+    };
+    if let Some(why) = sampled.why_rows_unknown() {
+        said.push_str("; ");
+        said.push_str(&why);
+    }
+    match (totals.estimate.weight - totals.known).round() {
+        nameless if nameless >= 1.0 => format!("{said}; {nameless} clicks have no known visitor"),
+        _ => said,
     }
 }
 

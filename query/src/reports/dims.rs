@@ -50,6 +50,11 @@ impl Dimension {
         self.0
     }
 
+    /// Whether the hours of table `clicks_hourly` have it, and not only clicks.
+    pub(crate) fn is_of_hours(self) -> bool {
+        matches!(self.0, "code" | "domain" | "class")
+    }
+
     /// Its value in a row: null when unknown.
     pub(crate) fn value(self) -> datafusion::error::Result<Expr> {
         let column = self.column();
@@ -100,9 +105,11 @@ mod tests {
     #[test]
     fn every_dimension_has_a_column() {
         let schema = schemas::tables::Table::Clicks.schema();
+        let hours = schemas::tables::Table::ClicksHourly.schema();
         for name in NAMES {
             let dimension = Dimension::named(name).unwrap();
             assert_eq!(dimension.name(), *name);
+            assert_eq!(dimension.is_of_hours(), hours.field_with_name(name).is_ok(), "{name}");
             for column in dimension.column().column_refs() {
                 assert!(schema.field_with_name(&column.name).is_ok(), "{name}");
             }

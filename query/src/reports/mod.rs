@@ -15,6 +15,7 @@ mod estimate;
 mod period;
 mod plan;
 mod request;
+mod sampled;
 mod shape;
 mod table;
 mod touched;
@@ -26,7 +27,7 @@ pub use period::{Bound, Period, Preset};
 pub use request::{Classes, ReportRequest};
 
 pub(crate) use ask::report;
-pub(crate) use shape::{integers, texts};
+pub(crate) use shape::{floats, integers, texts};
 pub(crate) use table::to_batch;
 
 #[cfg(test)]

@@ -102,7 +102,7 @@ pub struct Period {
 }
 
 /// `[start, end)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: UtcMicros,
     pub(crate) end: UtcMicros,

@@ -9,11 +9,12 @@ use arrow::array::{ArrayRef, AsArray, Int32Array};
 use arrow::datatypes::{DataType, TimestampMicrosecondType};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::expr_fn::{count_distinct, max, min, sum};
-use datafusion::logical_expr::{ColumnarValue, Expr, Volatility, cast, col, create_udf, lit, when};
+use datafusion::logical_expr::{ColumnarValue, Expr, Volatility, cast, col, create_udf, lit};
 use datafusion::prelude::DataFrame;
 use datafusion::scalar::ScalarValue;
 use schemas::UtcMicros;
 use schemas::click::timestamp;
+use schemas::time::HOUR;
 
 use super::buckets;
 use super::dims::Dimension;
@@ -27,6 +28,20 @@ fn instant(instant: UtcMicros) -> Expr {
 
 /// Rows of the links and dimensions asked for, of any time and class.
 pub(crate) fn in_scope(clicks: DataFrame, request: &ReportRequest) -> Result<DataFrame> {
+    having(clicks, request, |_| true)
+}
+
+/// Rows of `clicks_hourly` that touch the span, of the links and classes asked for. Dimensions that hours don't have are
+/// let be.
+pub(crate) fn hours_in_scope(hourly: DataFrame, request: &ReportRequest, span: Span) -> Result<DataFrame> {
+    let rows = having(hourly, request, Dimension::is_of_hours)?;
+    let begin = UtcMicros(span.start.0.saturating_sub(HOUR));
+    let rows = of_dates(rows, span)?.filter(col("hour").gt(instant(begin)).and(col("hour").lt(instant(span.end))))?;
+    of_chosen_classes(rows, request)
+}
+
+/// Rows of the links asked for, and of those dimensions asked for that are `known`.
+fn having(clicks: DataFrame, request: &ReportRequest, known: fn(Dimension) -> bool) -> Result<DataFrame> {
     let texts = |values: &[String]| values.iter().map(|value| lit(value.as_str())).collect::<Vec<_>>();
     let mut rows = clicks;
     if !request.code.is_empty() {
@@ -39,10 +54,10 @@ pub(crate) fn in_scope(clicks: DataFrame, request: &ReportRequest) -> Result<Dat
         let ids = request.link_id.iter().map(|id| lit(id.to_string())).collect();
         rows = rows.filter(col("link_id").in_list(ids, false))?;
     }
-    for (dimension, values) in &request.only {
+    for (dimension, values) in request.only.iter().filter(|(dimension, _)| known(**dimension)) {
         rows = rows.filter(dimension.one_of(values))?;
     }
-    for (dimension, values) in &request.not {
+    for (dimension, values) in request.not.iter().filter(|(dimension, _)| known(**dimension)) {
         // of `by_class` every class is shown; this one is a choice among them, like `class`
         if dimension.name() != "class" {
             rows = rows.filter(dimension.none_of(values))?;
@@ -53,10 +68,17 @@ pub(crate) fn in_scope(clicks: DataFrame, request: &ReportRequest) -> Result<Dat
 
 /// Rows of the span. The date is the partition, the time within it is what decides.
 pub(crate) fn in_span(rows: DataFrame, span: Span) -> Result<DataFrame> {
-    let date = |instant: UtcMicros| lit(ScalarValue::Date32(Some(instant.day())));
-    let last = UtcMicros(span.end.0.saturating_sub(1));
-    rows.filter(col("date").between(date(span.start), date(last)))?
+    of_dates(rows, span)?
         .filter(col("event_time").gt_eq(instant(span.start)).and(col("event_time").lt(instant(span.end))))
+}
+
+fn of_dates(rows: DataFrame, span: Span) -> Result<DataFrame> {
+    let last = UtcMicros(span.end.0.saturating_sub(1));
+    rows.filter(col("date").between(date(span.start.day()), date(last.day())))
+}
+
+fn date(day: i32) -> Expr {
+    lit(ScalarValue::Date32(Some(day)))
 }
 
 /// Whether a row is of the classes asked for.
@@ -90,18 +112,18 @@ pub(crate) fn by_class(rows: DataFrame) -> Result<DataFrame> {
     rows.aggregate(vec![col("class")], vec![sum(col("weight")).alias("weight")])
 }
 
-/// `rows`, `weight`, `variance`, `visitors`, `known` (Σw of rows with a visitor), `heaviest`; and `unknown`: Σw of rows
-/// without a value of `dimension`.
+/// The sums of an estimate, `visitors`, `known` (Σw of rows with a visitor), `heaviest`; and, with `unknown_` before their
+/// names, the sums over rows without a value of `dimension`.
 pub(crate) fn totals(rows: DataFrame, dimension: Option<Dimension>) -> Result<DataFrame> {
-    let unknown = match dimension {
-        Some(dimension) => when(dimension.value()?.is_null(), col("weight")).otherwise(lit(0.0))?,
-        None => lit(0.0),
-    };
-    let rows = rows.with_column("unknown_weight", unknown)?;
-    let mut inner = sums();
-    inner.push(sum(col("unknown_weight")).alias("unknown"));
-    let mut outer = added_up();
-    outer.push(sum(col("unknown")).alias("unknown"));
+    let (mut inner, mut outer) = (sums(), added_up());
+    if let Some(dimension) = dimension {
+        let nameless = cast(dimension.value()?.is_null(), DataType::Int64);
+        for (name, term) in terms() {
+            let name = format!("{UNKNOWN}{name}");
+            inner.push(sum(term * nameless.clone()).alias(&name));
+            outer.push(sum(col(&name)).alias(&name));
+        }
+    }
     rows.aggregate(vec![col("date")], inner)?.aggregate(vec![], outer)
 }
 
@@ -120,21 +142,84 @@ pub(crate) fn groups(rows: DataFrame, dimension: Dimension, limit: usize) -> Res
         .limit(0, Some(limit))
 }
 
-fn sums() -> Vec<Expr> {
-    let known = cast(col("visitor").is_not_null(), DataType::Int32);
-    vec![
-        sum(lit(1i64)).alias("rows"),
-        sum(col("weight")).alias("weight"),
-        sum(col("weight") * (col("weight") - lit(1.0))).alias("variance"),
-        sum(known * col("weight")).alias("known"),
-        max(col("weight")).alias("heaviest"),
-        count_distinct(col("visitor")).alias("visitors"),
+/// Per hour and value of `dimension`, if hours have it: `hour`, `rate` (the lowest), and `value`.
+pub(crate) fn hours(hourly: DataFrame, dimension: Option<Dimension>) -> Result<DataFrame> {
+    let mut by = vec![col("hour")];
+    if let Some(dimension) = dimension.filter(|dimension| dimension.is_of_hours()) {
+        by.push(dimension.value()?.alias("value"));
+    }
+    hourly.aggregate(by, vec![min(col("lowest_rate")).alias("rate")])
+}
+
+/// What the parts of a report are told apart by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Split<'a> {
+    /// By nothing: all of it.
+    Whole,
+    /// By the ends of buckets.
+    Buckets(&'a Arc<[i64]>),
+    /// By a dimension's value; only these values.
+    Groups(Dimension, &'a [String]),
+}
+
+/// Sketches of hours: `hour`, `visitors`, and `value` of groups.
+pub(crate) fn sketches(hourly: DataFrame, split: Split<'_>) -> Result<DataFrame> {
+    let mut columns = vec![col("hour"), col("visitors")];
+    match split {
+        Split::Groups(dimension, values) => {
+            columns.push(dimension.value()?.alias("value"));
+            hourly.filter(dimension.one_of(values))?.select(columns)
+        }
+        _ => hourly.select(columns),
+    }
+}
+
+/// Visitors of rows that were kept, each once a `date` and `bucket` or `value`: those columns and `visitor`.
+pub(crate) fn kept_visitors(rows: DataFrame, split: Split<'_>, days: &[i32]) -> Result<DataFrame> {
+    let days = days.iter().map(|&day| date(day)).collect();
+    let rows = rows.filter(col("date").in_list(days, false).and(col("visitor").is_not_null()))?;
+    let mut columns = vec![col("date"), col("visitor")];
+    match split {
+        Split::Whole => rows.aggregate(columns, vec![]),
+        Split::Buckets(ends) => {
+            columns.push(bucket_of(Arc::clone(ends)).alias("bucket"));
+            rows.aggregate(columns, vec![])
+        }
+        Split::Groups(dimension, values) => {
+            columns.push(dimension.value()?.alias("value"));
+            rows.filter(dimension.one_of(values))?.aggregate(columns, vec![])
+        }
+    }
+}
+
+/// What stands before the names of sums over rows without a value to group by.
+pub(crate) const UNKNOWN: &str = "unknown_";
+
+/// What is summed over rows for an estimate, by name.
+fn terms() -> [(&'static str, Expr); 5] {
+    let weight = || col("weight");
+    let excess = || weight() - lit(1.0);
+    [
+        ("rows", lit(1i64)),
+        ("weight", weight()),
+        ("variance", weight() * excess()),
+        ("skew", weight() * excess() * excess()),
+        ("doubt", lit(1.0) - lit(1.0) / weight()),
     ]
 }
 
+fn sums() -> Vec<Expr> {
+    let known = cast(col("visitor").is_not_null(), DataType::Int32);
+    let mut sums: Vec<Expr> = terms().into_iter().map(|(name, term)| sum(term).alias(name)).collect();
+    sums.push(sum(known * col("weight")).alias("known"));
+    sums.push(max(col("weight")).alias("heaviest"));
+    sums.push(count_distinct(col("visitor")).alias("visitors"));
+    sums
+}
+
 fn added_up() -> Vec<Expr> {
-    let mut columns: Vec<Expr> =
-        ["rows", "weight", "variance", "known", "visitors"].iter().map(|name| sum(col(*name)).alias(*name)).collect();
+    let names = terms().into_iter().map(|(name, _)| name).chain(["known", "visitors"]);
+    let mut columns: Vec<Expr> = names.map(|name| sum(col(name)).alias(name)).collect();
     columns.push(max(col("heaviest")).alias("heaviest"));
     columns
 }

@@ -10,6 +10,7 @@ use schemas::UtcMicros;
 
 use super::answer::{Counts, Row, local_text};
 use super::estimate::Estimate;
+use super::sampled::{Part, Sampled, Visitors};
 use crate::error::QueryError;
 
 /// One row of an aggregation.
@@ -24,11 +25,17 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// Visitors are a number only where all rows are there to be looked at, and any has a visitor.
-    pub(crate) fn counts(&self) -> Counts {
-        let sampled = self.heaviest > 1.0;
+    /// `heaviest`: the greatest weight that a click in scope can have had. `visitors`: of those that no row tells of.
+    pub(crate) fn counts(&self, heaviest: f64, visitors: Visitors) -> Counts {
         let nobody_known = self.known == 0.0 && self.estimate.weight > 0.0;
-        Counts::of(self.estimate, (!sampled && !nobody_known).then_some(self.visitors))
+        let visitors = match visitors {
+            Visitors::AsKept if nobody_known || self.heaviest > 1.0 => None,
+            Visitors::AsKept => Some(self.visitors),
+            Visitors::Estimated { all: 0, .. } if nobody_known => None,
+            Visitors::Estimated { kept, all } => Some(self.visitors.saturating_sub(kept) + all),
+            Visitors::Unknown => None,
+        };
+        Counts::of(self.estimate, heaviest.max(self.heaviest), visitors)
     }
 }
 
@@ -40,27 +47,40 @@ fn column(batch: &RecordBatch, name: &str, as_type: &DataType) -> Result<ArrayRe
 
 /// The sums in each row of `batch`.
 pub(crate) fn sums(batch: &RecordBatch) -> Result<Vec<Sums>, QueryError> {
-    let whole = |name: &str| column(batch, name, &DataType::Int64);
-    let real = |name: &str| column(batch, name, &DataType::Float64);
-    let (rows, visitors) = (whole("rows")?, whole("visitors")?);
-    let (weight, variance) = (real("weight")?, real("variance")?);
-    let (known, heaviest) = (real("known")?, real("heaviest")?);
-    let number = |array: &ArrayRef, row: usize| match array.is_null(row) {
-        true => 0,
-        false => u64::try_from(array.as_primitive::<Int64Type>().value(row)).unwrap_or(0),
-    };
-    Ok((0..batch.num_rows())
-        .map(|row| Sums {
-            estimate: Estimate {
-                rows: number(&rows, row),
-                weight: float(&weight, row),
-                variance: float(&variance, row),
-            },
+    let visitors = column(batch, "visitors", &DataType::Int64)?;
+    let (known, heaviest) = (floats(batch, "known")?, floats(batch, "heaviest")?);
+    let rows = estimates(batch, "")?.into_iter().enumerate();
+    Ok(rows
+        .map(|(row, estimate)| Sums {
+            estimate,
             visitors: number(&visitors, row),
-            known: float(&known, row),
-            heaviest: float(&heaviest, row),
+            known: known[row],
+            heaviest: heaviest[row],
         })
         .collect())
+}
+
+/// The sums of an estimate in each row of `batch`, with `prefix` before their names.
+pub(crate) fn estimates(batch: &RecordBatch, prefix: &str) -> Result<Vec<Estimate>, QueryError> {
+    let real = |name: &str| floats(batch, &format!("{prefix}{name}"));
+    let rows = column(batch, &format!("{prefix}rows"), &DataType::Int64)?;
+    let (weight, variance, skew, doubt) = (real("weight")?, real("variance")?, real("skew")?, real("doubt")?);
+    Ok((0..batch.num_rows())
+        .map(|row| Estimate {
+            rows: number(&rows, row),
+            weight: weight[row],
+            variance: variance[row],
+            skew: skew[row],
+            doubt: doubt[row],
+        })
+        .collect())
+}
+
+fn number(array: &ArrayRef, row: usize) -> u64 {
+    match array.is_null(row) {
+        true => 0,
+        false => u64::try_from(array.as_primitive::<Int64Type>().value(row)).unwrap_or(0),
+    }
 }
 
 fn float(array: &ArrayRef, row: usize) -> f64 {
@@ -87,28 +107,42 @@ pub(crate) fn integers(batch: &RecordBatch, name: &str) -> Result<Vec<Option<i64
 }
 
 /// A row for every bucket, the empty ones filled.
-pub(crate) fn series(batches: &[RecordBatch], ends: &[i64], tz: Tz) -> Result<Vec<Row>, QueryError> {
+pub(crate) fn series(batches: &[RecordBatch], ends: &[i64], tz: Tz, sampled: &Sampled) -> Result<Vec<Row>, QueryError> {
     let mut found = BTreeMap::new();
     for batch in batches {
         let buckets = integers(batch, "bucket")?;
         found.extend(buckets.into_iter().zip(sums(batch)?));
     }
     let text = |instant: i64| local_text(tz, UtcMicros(instant));
-    let rows = ends.windows(2).zip(0..).map(|(pair, bucket)| Row::Bucket {
-        start: text(pair[0]),
-        end: text(pair[1]),
-        counts: found.get(&Some(bucket)).copied().unwrap_or_default().counts(),
+    let rows = ends.windows(2).enumerate().map(|(number, pair)| {
+        let sums = found.get(&Some(number as i64)).copied().unwrap_or_default();
+        let part = Part::Bucket(number);
+        let counts = sums.counts(sampled.heaviest(&part), sampled.visitors(&part));
+        Row::Bucket { start: text(pair[0]), end: text(pair[1]), counts }
     });
     Ok(rows.collect())
 }
 
-/// A row for every group, in the order they came in.
-pub(crate) fn groups(batches: &[RecordBatch]) -> Result<(Vec<Row>, Estimate), QueryError> {
+/// The values of the groups, in the order they came in.
+pub(crate) fn values(batches: &[RecordBatch]) -> Result<Vec<String>, QueryError> {
+    let values: Result<Vec<Vec<String>>, _> = batches.iter().map(|batch| texts(batch, "value")).collect();
+    Ok(values?.into_iter().flatten().collect())
+}
+
+/// A row for every group, in the order they came in, and all of them together. `heaviest`: the greatest weight of a row in
+/// scope; where hours don't tell of groups it may be any's.
+pub(crate) fn groups(
+    batches: &[RecordBatch],
+    heaviest: f64,
+    sampled: &Sampled,
+) -> Result<(Vec<Row>, Estimate), QueryError> {
     let (mut rows, mut shown) = (Vec::new(), Estimate::default());
     for batch in batches {
         for (value, sums) in texts(batch, "value")?.into_iter().zip(sums(batch)?) {
             shown = shown.plus(sums.estimate);
-            rows.push(Row::Group { value, counts: sums.counts() });
+            let part = Part::Group(value.clone());
+            let heaviest = if sampled.tells_groups() { sampled.heaviest(&part) } else { heaviest };
+            rows.push(Row::Group { value, counts: sums.counts(heaviest, sampled.visitors(&part)) });
         }
     }
     Ok((rows, shown))
@@ -128,6 +162,8 @@ mod tests {
             ("visitors", Arc::new(Int64Array::from(vec![1]))),
             ("weight", float(weight)),
             ("variance", float(0.0)),
+            ("skew", float(0.0)),
+            ("doubt", float(0.0)),
             ("known", float(known)),
             ("heaviest", float(heaviest)),
         ];
@@ -136,7 +172,7 @@ mod tests {
 
     #[test]
     fn empty_buckets_are_filled() {
-        let rows = series(&[batch(1, 2.0, 2.0, 1.0)], &[0, 10, 20, 30], Tz::UTC).unwrap();
+        let rows = series(&[batch(1, 2.0, 2.0, 1.0)], &[0, 10, 20, 30], Tz::UTC, &Sampled::default()).unwrap();
         let clicks: Vec<u64> = rows.iter().map(|row| row.counts().clicks).collect();
         assert_eq!(clicks, [0, 2, 0]);
         assert_eq!(rows[0].counts().visitors, Some(0));
@@ -145,9 +181,14 @@ mod tests {
 
     #[test]
     fn visitors_are_not_scaled_and_not_made_up() {
-        let visitors = |known, heaviest| sums(&batch(0, 4.0, known, heaviest)).unwrap()[0].counts().visitors;
+        let visitors =
+            |known, heaviest| sums(&batch(0, 4.0, known, heaviest)).unwrap()[0].counts(1.0, Visitors::AsKept).visitors;
         assert_eq!(visitors(4.0, 1.0), Some(1));
         assert_eq!(visitors(4.0, 2.0), None, "sampled");
         assert_eq!(visitors(0.0, 1.0), None, "nobody known");
+        let told = |visitors| sums(&batch(0, 4.0, 4.0, 2.0)).unwrap()[0].counts(2.0, visitors).visitors;
+        assert_eq!(told(Visitors::Estimated { kept: 1, all: 9 }), Some(9));
+        assert_eq!(told(Visitors::Estimated { kept: 0, all: 9 }), Some(10), "of another day");
+        assert_eq!(told(Visitors::Unknown), None);
     }
 }

@@ -1,19 +1,24 @@
-//! What else must be said of a span of time: clicks known to be missing in it, changes of its final numbers, and those that
-//! are under way.
+//! What else must be said of a span of time: clicks known to be missing in it, what was sampled away, changes of its final
+//! numbers, and those that are under way.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{DataFrame, SessionContext};
 use schemas::tables::Table;
 use schemas::{Principal, UtcMicros};
 
 use super::answer::{Change, Gap};
 use super::ask::collect;
 use super::period::Span;
+use super::plan;
+use super::request::ReportRequest;
+use super::sampled::{Sampled, Sources};
 use super::shape;
 use crate::engine::Engine;
 use crate::error::QueryError;
+use crate::failure::classify;
 use crate::ports::{Changing, StatusSource};
 
 /// A span, and who asks.
@@ -57,6 +62,28 @@ impl Touched<'_> {
             }
         }
         Ok(last)
+    }
+
+    /// What was sampled away of it, and the visitors of that. `chosen`: the rows in scope, of which `groups` are shown;
+    /// nothing in them is later than `now`.
+    pub(super) async fn sampled(
+        &self,
+        request: &ReportRequest,
+        ends: Option<&Arc<[i64]>>,
+        chosen: DataFrame,
+        groups: &[String],
+        (now, not_before): (UtcMicros, Option<Instant>),
+    ) -> Result<Sampled, QueryError> {
+        let snapshot = self.engine.tables.snapshot(Table::ClicksHourly, not_before).await?;
+        if snapshot.files.is_empty() {
+            return Ok(Sampled::default());
+        }
+        let hourly = self.session.read_table(self.engine.tables.provider(&snapshot, self.principal));
+        let hourly = hourly.and_then(|hourly| plan::hours_in_scope(hourly, request, self.span));
+        let hourly = hourly.map_err(|error| classify(&error))?;
+        let mut sampled = Sampled::look(hourly.clone(), request, (self.span, ends), now).await?;
+        sampled.count_visitors(&Sources { session: self.session, hourly, clicks: chosen, groups }).await?;
+        Ok(sampled)
     }
 
     /// Changes under way that the span touches.

@@ -192,6 +192,7 @@ async fn a_client_that_goes_frees_its_place() {
 async fn a_recount_finds_what_is_wrong() {
     let lake = lake(5);
     let skew = std::time::Duration::from_secs(600);
+    lake.add_shed(&[click(6, at("2026-03-20T12:00:00Z"))], 0.5);
     let clean = lake.service().verify(skew).await.unwrap();
     assert!(clean.ok && clean.rows == 5 && clean.by_class["human"] == 5, "{clean:?}");
     lake.add(&[
@@ -201,12 +202,13 @@ async fn a_recount_finds_what_is_wrong() {
         Click { weight: 0.5, ..click(100, at("2026-03-20T12:00:00Z")) },
         Click { method: Some(schemas::Method::Head), ..click(101, at("2026-03-20T12:00:00Z")) },
     ]);
+    lake.add_shed(&[click(7, at("2026-03-20T12:00:00Z"))], 1.0);
     let report = lake.service().verify(skew).await.unwrap();
     assert!(!report.ok);
     assert_eq!((report.rows, report.duplicates, report.reused_ids), (10, 1, 1));
     assert_eq!(report.duplicate_ids, ["00000000000000320000000000000032"]);
     let broken: Vec<(&str, u64)> = report.broken.iter().map(|(rule, rows)| (rule.as_str(), *rows)).collect();
-    assert_eq!(broken, [("human_head", 1), ("weight_below_one", 1)]);
+    assert_eq!(broken, [("hour_rate_is_none", 1), ("human_head", 1), ("weight_below_one", 1)]);
     assert_eq!(Class::ALL.len(), 12, "the rule on classes knows them all");
 }
 
