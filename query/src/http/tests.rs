@@ -242,6 +242,31 @@ async fn a_browser_logs_in_looks_and_logs_out() {
 }
 
 #[tokio::test]
+async fn page_and_csv_say_that_numbers_are_estimates() {
+    let now = schemas::UtcMicros::now();
+    let kept: Vec<Click> = (0..100).map(|n| Click { weight: 4.0, ..click(n, now) }).collect();
+    let shed: Vec<Click> = (100..400).map(|n| click(n, now)).collect();
+    let lake = TestLake::with(&kept);
+    lake.add_shed(&shed, 0.25);
+    let service = lake.service();
+    let cookie = log_in(&service, "t-a").await.header("set-cookie").to_owned();
+    let page = browse(&service, cookie.split(';').next().unwrap(), "/?range=7d").await;
+    for told in [
+        "<b>400</b><span>clicks by people, 337\u{2009}–\u{2009}472 at 95 %</span>",
+        "<b>400</b><span>visitors, estimated</span>",
+        ": 400 (337\u{2009}–\u{2009}472)</title>",
+        "Estimated from a sample (at least 25.0 % kept); visitors: estimated with a standard error of 0.8 %",
+    ] {
+        assert!(page.text.contains(told), "{told}: {}", page.text);
+    }
+    let csv = get_as(&service, "t-a", "/v1/reports/clicks?group_by=code", "text/csv").await;
+    assert_eq!(csv.text, "value,clicks,clicks_low,clicks_high,visitors\nx,400,337,472,400\n");
+    let other: Value = serde_json::from_str(csv.header("highwater-other")).unwrap();
+    assert_eq!((&other["clicks"], &other["clicks_low"]), (&0.into(), &0.into()));
+    assert!(other["clicks_high"].as_u64() > Some(0), "{other}");
+}
+
+#[tokio::test]
 async fn another_site_logs_nobody_in_or_out() {
     let lake = lake();
     let service = lake.service();

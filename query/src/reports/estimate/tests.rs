@@ -141,19 +141,38 @@ fn of_one_rate_every_single_number_is_held_as_often_as_promised() {
     }
 }
 
-/// Times of different load: the rates in force, and how the clicks are spread over them.
-struct World {
-    name: &'static str,
-    strata: &'static [(f64, f64)],
+/// Rates in force.
+enum Rates {
+    /// These, with how the clicks are spread over them.
+    Spread(&'static [(f64, f64)]),
+    /// Those of a peak that comes and goes, as many clicks being kept at any time.
+    Peak,
 }
 
-const WORLDS: [World; 5] = [
-    World { name: "half", strata: &[(0.5, 1.0)] },
-    World { name: "one in ten", strata: &[(0.1, 1.0)] },
-    World { name: "one in fifty", strata: &[(0.02, 1.0)] },
-    World { name: "a peak, so much kept a second", strata: &[(1.0, 1.0), (0.5, 2.0), (0.1, 10.0), (0.02, 50.0)] },
-    World { name: "a peak in a long day", strata: &[(1.0, 20.0), (0.5, 2.0), (0.1, 5.0), (0.02, 20.0)] },
+const WORLDS: [(&str, Rates); 6] = [
+    ("0.5", Rates::Spread(&[(0.5, 1.0)])),
+    ("0.1", Rates::Spread(&[(0.1, 1.0)])),
+    ("0.02", Rates::Spread(&[(0.02, 1.0)])),
+    ("1 to 0.02, as many kept at each", Rates::Spread(&[(1.0, 1.0), (0.5, 2.0), (0.1, 10.0), (0.02, 50.0)])),
+    ("1 to 0.02, most clicks exact", Rates::Spread(&[(1.0, 20.0), (0.5, 2.0), (0.1, 5.0), (0.02, 20.0)])),
+    ("a peak, another at any time", Rates::Peak),
 ];
+
+impl Rates {
+    /// Rates, and how many of `size` clicks come at each.
+    fn clicks(&self, size: f64, random: &mut Random) -> Vec<(f64, f64)> {
+        let spread: Vec<(f64, f64)> = match self {
+            Self::Spread(spread) => spread.to_vec(),
+            Self::Peak => {
+                let height = random.size(1.0, 50.0);
+                let load = |time: f64| 0.5 + height * (-time * time).exp();
+                (-10..10).map(|step| load(f64::from(step) / 4.0)).map(|load| ((1.0 / load).min(1.0), load)).collect()
+            }
+        };
+        let whole: f64 = spread.iter().map(|(_, part)| part).sum();
+        spread.into_iter().map(|(rate, part)| (rate, size * part / whole)).collect()
+    }
+}
 
 /// Of how many intervals, how many hold the truth.
 #[derive(Default)]
@@ -179,17 +198,16 @@ impl Tally {
 const SHARES: [f64; 8] = [0.001, 0.003, 0.01, 0.03, 0.08, 0.15, 0.25, 0.5];
 
 /// One report: its total, and its parts, among which the clicks of each rate are spread by chance.
-fn simulate(world: &World, random: &mut Random, tallies: &mut [Tally; 3]) {
-    let spread: f64 = world.strata.iter().map(|(_, part)| part).sum();
+fn simulate(rates: &Rates, random: &mut Random, tallies: &mut [Tally; 3]) {
     let size = random.size(300.0, 3_000_000.0);
-    let heaviest = world.strata.iter().map(|(rate, _)| 1.0 / rate).fold(1.0, f64::max);
+    let mut heaviest = 1.0f64;
     let mut parts = [(0u64, Estimate::default()); SHARES.len()];
-    for (rate, part) in world.strata {
-        let clicks = size * part / spread;
+    for (rate, clicks) in rates.clicks(size, random) {
+        heaviest = heaviest.max(1.0 / rate);
         for (share, (truth, estimate)) in SHARES.iter().zip(&mut parts) {
-            let of_part = (clicks * share * (0.8 + 0.4 * random.share())).round() as u64;
+            let of_part = (clicks * share * (0.8 + 0.4 * random.share()) + random.share()) as u64;
             *truth += of_part;
-            *estimate = estimate.plus(kept(random.chosen(of_part, *rate), 1.0 / rate));
+            *estimate = estimate.plus(kept(random.chosen(of_part, rate), 1.0 / rate));
         }
     }
     let [totals, large, small] = tallies;
@@ -209,14 +227,14 @@ fn simulate(world: &World, random: &mut Random, tallies: &mut [Tally; 3]) {
 #[test]
 fn of_10_000_reports_95_percent_of_the_intervals_hold_the_truth() {
     println!("{:32}{:>10}{:>24}{:>24}", "", "totals", "30 rows or more", "fewer");
-    for (world, seed) in WORLDS.iter().zip(1..) {
+    for ((world, rates), seed) in WORLDS.iter().zip(1..) {
         let mut random = Random(seed);
         let mut tallies = [(); 3].map(|()| Tally::default());
-        (0..10_000).for_each(|_| simulate(world, &mut random, &mut tallies));
+        (0..10_000).for_each(|_| simulate(rates, &mut random, &mut tallies));
         let [totals, large, small] = &tallies;
         println!(
             "{:32}{:>8.2} %{:>11.2} % of {:>5}{:>14.2} % of {:>5}",
-            world.name,
+            world,
             totals.percent(),
             large.percent(),
             large.intervals,
@@ -225,7 +243,7 @@ fn of_10_000_reports_95_percent_of_the_intervals_hold_the_truth() {
         );
         for (what, tally, most) in [("totals", totals, 96.0), ("large", large, 96.0), ("small", small, 100.0)] {
             assert!(tally.intervals > 5_000);
-            assert!((94.0..=most).contains(&tally.percent()), "{}, {what}: {:.2} %", world.name, tally.percent());
+            assert!((94.0..=most).contains(&tally.percent()), "{world}, {what}: {:.2} %", tally.percent());
         }
     }
 }
