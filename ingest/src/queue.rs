@@ -136,8 +136,9 @@ pub trait UploadStore: Send + Sync + Debug {
     /// The summary (interface §5) of a queued log as of now.
     async fn summary(&self, log: &QueuedLog) -> Result<Value, PortError>;
 
-    /// The summary of an import that came any other way; none if there is no such import.
-    async fn import(&self, id: &str) -> Result<Option<Value>, PortError>;
+    /// The summary of an import that the queue doesn't know: it came any other way, or long ago. With `workspace`, only of one
+    /// that is that tenant's own; none if there is no such import.
+    async fn import(&self, id: &str, workspace: Option<&str>) -> Result<Option<Value>, PortError>;
 }
 
 /// An error of a port, with what was being done.

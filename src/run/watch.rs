@@ -6,7 +6,9 @@
 //!                      └─► nothing new, nothing waiting ──► the source has come as far as this poll
 //! ```
 //! Remembered are versions (name, size, tag), in the queue itself; so a restart queues nothing twice, a log that
-//! failed doesn't come again, and one that has grown since does: lines that were counted are known again.
+//! failed doesn't come again, and one that has grown since does: lines that were counted are known again. A version is
+//! forgotten when it is no longer there, and a good while after it was taken in; never while nothing at all is there, as
+//! when a disk is not mounted.
 //!
 //! Failure: a prefix that can't be listed makes no progress, is told of once, and is tried again at the next poll.
 
@@ -15,12 +17,16 @@ use std::time::Duration;
 
 use ingest::edge::IdMode;
 use ingest::queue::{QueuedLog, Stage, Terms, Way};
-use redirect::links::{LinkStore, watched_id};
+use redirect::links::{EndedLog, LinkStore, watched_id};
 use schemas::UtcMicros;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use super::uploads::REMEMBERED;
 use crate::logs::{Listed, Place};
+
+/// How often it is looked what can be forgotten.
+const FORGET_EVERY: Duration = Duration::from_secs(3_600);
 
 /// Size and tag.
 type Version = (u64, String);
@@ -66,18 +72,28 @@ impl Seen {
     fn queued(&mut self, log: &Listed) {
         self.queued.insert(log.object.clone(), (log.size, log.tag.clone()));
     }
+
+    /// Forgets what isn't `there` any more. Of `ended`, the versions that the queue may forget too.
+    fn forget(&mut self, there: &HashMap<String, Version>, mut ended: Vec<EndedLog>) -> Vec<EndedLog> {
+        if there.is_empty() {
+            return Vec::new();
+        }
+        self.queued.retain(|object, _| there.contains_key(object));
+        ended.retain(|log| there.get(&log.object).is_none_or(|(size, tag)| (*size, tag) != (log.size, &log.tag)));
+        ended
+    }
 }
 
 /// Watches a prefix until `stop`.
 pub(crate) async fn watch(queue: LinkStore, prefix: String, every: Duration, stop: CancellationToken) {
-    let (mut place, mut seen) = (None, None);
+    let (mut place, mut seen, mut forgotten) = (None, None, None);
     let mut was_well = true;
     let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let polled = tokio::select! {
             () = stop.cancelled() => return,
-            polled = poll(&queue, &prefix, &mut place, &mut seen) => polled,
+            polled = poll(&queue, &prefix, &mut place, &mut seen, &mut forgotten) => polled,
         };
         if let Err(error) = &polled
             && was_well
@@ -93,6 +109,7 @@ async fn poll(
     prefix: &str,
     place: &mut Option<Place>,
     seen: &mut Option<Seen>,
+    forgotten: &mut Option<Instant>,
 ) -> anyhow::Result<()> {
     let began = UtcMicros::now();
     let place = match place {
@@ -109,6 +126,11 @@ async fn poll(
     };
     let listed = place.list().await;
     let result = match listed {
+        Ok(listed) if forgotten.is_none_or(|last| last.elapsed() >= FORGET_EVERY) => {
+            *forgotten = Some(Instant::now());
+            let done = forget(queue, prefix, &mut known, &listed, began).await;
+            done.and(look(queue, prefix, &mut known, listed, began).await)
+        }
         Ok(listed) => look(queue, prefix, &mut known, listed, began).await,
         Err(error) => Err(error),
     };
@@ -131,6 +153,20 @@ async fn look(
     if poll.quiet && !queue.is_behind(prefix).await? {
         queue.hear_source(prefix, None, began).await?;
     }
+    Ok(())
+}
+
+async fn forget(
+    queue: &LinkStore,
+    prefix: &str,
+    known: &mut Seen,
+    listed: &[Listed],
+    now: UtcMicros,
+) -> anyhow::Result<()> {
+    let version = |log: &Listed| (log.object.clone(), (log.size, log.tag.clone()));
+    let there: HashMap<String, Version> = listed.iter().map(version).collect();
+    let ended = queue.ended_watched(prefix, now.minus(REMEMBERED)).await?;
+    queue.forget_watched(&known.forget(&there, ended)).await?;
     Ok(())
 }
 
@@ -198,6 +234,19 @@ mod tests {
         let listed = || vec![log("new", 9, false), log("old", 1, false)];
         assert_eq!(names(&judge(&mut seen, listed())), ["old", "new"]);
         assert!(judge(&mut seen, listed()).quiet);
+    }
+
+    #[test]
+    fn what_is_no_longer_there_is_forgotten_unless_nothing_is() {
+        let mut seen = Seen::default();
+        judge(&mut seen, vec![log("gone", 1, false), log("there", 2, false), log("grown", 4, false)]);
+        let ended = |object: &str, size| EndedLog { id: object.into(), object: object.into(), size, tag: "t".into() };
+        let all = || vec![ended("gone", 1), ended("there", 2), ended("grown", 3)];
+        assert_eq!(seen.forget(&HashMap::new(), all()), [], "a disk that is not mounted");
+        let there = ["there", "grown"].map(|object| (object.to_owned(), seen.queued[object].clone()));
+        let forgotten = seen.forget(&there.into(), all());
+        assert_eq!(forgotten.iter().map(|log| &*log.object).collect::<Vec<_>>(), ["gone", "grown"]);
+        assert!(judge(&mut seen, vec![log("there", 2, false), log("grown", 4, false)]).quiet, "what is there is known");
     }
 
     #[test]

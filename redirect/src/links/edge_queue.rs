@@ -7,6 +7,8 @@
 //! ```
 //! A lease only saves work: a log that two processes take in at once comes into the lake once all the same.
 
+mod forget;
+
 use std::time::Duration;
 
 use super::LinkStore;
@@ -16,6 +18,8 @@ use super::read::parsed;
 use ingest::queue::{QueuedLog, Stage, Terms, Way};
 use schemas::UtcMicros;
 use sha2::{Digest as _, Sha256};
+
+pub use forget::EndedLog;
 
 const SELECT: &str = "SELECT id, way, name, workspace, format, id_mode, keep_unknown, source, object, parts, size, tag, \
                       stage, tries, summary, error, queued_at FROM edge_queue ";

@@ -55,7 +55,7 @@ pub use change::{Change, Edit};
 pub use create::NewLink;
 pub use db::shown;
 pub use domains::{Domains, DomainsError, short_url};
-pub use edge_queue::{Enqueued, Staged, watched_id};
+pub use edge_queue::{EndedLog, Enqueued, Staged, watched_id};
 pub use edge_sources::EdgeSource;
 pub use error::{FieldError, LinkError};
 pub use leases::{Claim, Claimed};

@@ -80,9 +80,10 @@ pub(super) async fn get(
     let sees = |log: &QueuedLog| principal.workspace.is_none() || principal.workspace == log.terms.workspace;
     let summary = match manage.store.queued_log(&id).await? {
         Some(log) if sees(&log) => Some(uploads.store.summary(&log).await.map_err(|error| unavailable(&error))?),
-        // taken in by another way
-        None if principal.workspace.is_none() => {
-            uploads.store.import(&id).await.map_err(|error| unavailable(&error))?
+        // taken in by another way, or so long ago that the queue has forgotten it
+        None => {
+            let import = uploads.store.import(&id, principal.workspace.as_deref()).await;
+            import.map_err(|error| unavailable(&error))?
         }
         _ => None,
     };

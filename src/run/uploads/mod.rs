@@ -28,6 +28,7 @@ use crate::config::Config;
 
 pub(crate) use again::Again;
 pub(crate) use store::{Uploads, unended};
+pub(crate) use tidy::REMEMBERED;
 
 use staging::Staging;
 use taker::Taker;

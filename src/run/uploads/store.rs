@@ -77,8 +77,9 @@ impl UploadStore for Uploads {
         Ok(json)
     }
 
-    async fn import(&self, id: &str) -> Result<Option<Value>, PortError> {
+    async fn import(&self, id: &str, workspace: Option<&str>) -> Result<Option<Value>, PortError> {
         let found = stored(&self.lake, Some(id)).await.map_err(failed(SUMMING_UP))?.pop();
+        let found = found.filter(|import| workspace.is_none() || import.owner() == workspace);
         found.map(|import| serde_json::to_value(import.summary).map_err(failed(SUMMING_UP))).transpose()
     }
 }

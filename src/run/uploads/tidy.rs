@@ -1,5 +1,6 @@
 //! Staged uploads go when they are no longer needed: a while after they were taken in, as an import may be taken back
-//! and the log then be needed again; at once what no log of the queue knows of, once nobody can be uploading it.
+//! and the log then be needed again; at once what no log of the queue knows of, once nobody can be uploading it. The
+//! queue's own word of an upload goes long after that.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::staging::Staging;
 
 const EVERY: Duration = Duration::from_secs(600);
+/// So long after its end the queue forgets a log that can't come again as it was, or is known without it.
+pub(crate) const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// What is older and no log's was left behind: an upload puts a part at least every ten minutes.
 const NOBODYS_AFTER: Duration = Duration::from_secs(3_600);
 
@@ -37,6 +40,10 @@ async fn once(queue: &LinkStore, staging: &Staging, ended: UtcMicros, nobodys: U
     let swept = staging.sweep(&known, nobodys.0 / 1_000).await?;
     if swept > 0 {
         tracing::info!(parts = swept, "removed what broken uploads have left behind");
+    }
+    let forgotten = queue.forget_uploads(UtcMicros::now().minus(REMEMBERED)).await?;
+    if forgotten > 0 {
+        tracing::info!(forgotten, "forgot uploads that ended long ago; the lake knows those that it has taken in");
     }
     for staged in queue.staged_before(ended).await? {
         staging.remove(&staged.object, staged.parts).await?;

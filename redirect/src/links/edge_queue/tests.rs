@@ -12,6 +12,7 @@ on_each_database!(
     what_is_put_off_waits,
     staged_objects_are_known_until_they_are_forgotten,
     versions_of_watched_logs_are_remembered,
+    what_ended_long_ago_is_forgotten,
 );
 
 fn at(seconds: u64) -> UtcMicros {
@@ -158,4 +159,39 @@ async fn versions_of_watched_logs_are_remembered(place: Place) {
     assert!(store.is_behind("./logs").await.unwrap());
     assert!(!store.is_behind("./other").await.unwrap());
     assert_eq!(store.watched_logs("./other").await.unwrap(), []);
+}
+
+async fn what_ended_long_ago_is_forgotten(place: Place) {
+    let store = place.store().await;
+    for id in ["done", "failed", "staged", "late", "waits"] {
+        let parts = if id == "staged" { 2 } else { 0 };
+        store.enqueue(&QueuedLog { parts, ..log(id) }, false).await.unwrap();
+    }
+    for (id, seconds) in [("done", 10), ("failed", 10), ("late", 11), ("staged", 10)] {
+        assert_eq!(claim(&store, "me", NOW).await.as_deref(), Some(id));
+        let result = if id == "failed" { Err("no such format") } else { Ok("{}") };
+        store.finish_log(id, "me", result, at(seconds)).await.unwrap();
+    }
+    assert_eq!(store.forget_uploads(at(10)).await.unwrap(), 2);
+    for (id, is_there) in [("done", false), ("failed", false), ("staged", true), ("late", true), ("waits", true)] {
+        assert_eq!(store.queued_log(id).await.unwrap().is_some(), is_there, "{id}");
+    }
+
+    let watched = |id: &str, object: &str| {
+        let terms = Terms { source: Some("./logs".into()), keep_unknown: true, ..Terms::default() };
+        QueuedLog { way: Way::Watched, terms, object: object.into(), parts: 0, ..log(id) }
+    };
+    for id in ["one", "two"] {
+        store.enqueue(&watched(id, &format!("./logs/{id}")), false).await.unwrap();
+        store.claim_log(Way::Watched, "me", NOW, LEASE).await.unwrap().unwrap();
+        store.finish_log(id, "me", Ok("{}"), at(10)).await.unwrap();
+    }
+    assert_eq!(store.forget_uploads(at(100)).await.unwrap(), 1, "they are no uploads");
+    assert_eq!(store.ended_watched("./logs", at(9)).await.unwrap(), []);
+    let ended = store.ended_watched("./logs", at(10)).await.unwrap();
+    assert_eq!(ended.len(), 2);
+    store.enqueue(&watched("two", "./logs/two"), true).await.unwrap();
+    store.forget_watched(&ended).await.unwrap();
+    let known = [store.queued_log("one").await.unwrap(), store.queued_log("two").await.unwrap()];
+    assert_eq!(known.map(|log| log.map(|log| log.stage)), [None, Some(Stage::Queued)]);
 }

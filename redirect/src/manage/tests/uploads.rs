@@ -73,8 +73,13 @@ impl UploadStore for InMemory {
             json!({"id": log.id, "state": log.stage.as_str(), "name": log.name, "format": log.terms.format.map(|f| f.to_string())}),
         )
     }
-    async fn import(&self, id: &str) -> Result<Option<Value>, PortError> {
-        Ok((id == "backfilled").then(|| json!({"id": id})))
+    async fn import(&self, id: &str, workspace: Option<&str>) -> Result<Option<Value>, PortError> {
+        let is_theirs = match id {
+            "backfilled" => workspace.is_none(),
+            "forgotten" => workspace.is_none_or(|workspace| workspace == "acme"),
+            _ => false,
+        };
+        Ok(is_theirs.then(|| json!({"id": id})))
     }
 }
 
@@ -142,6 +147,10 @@ async fn a_tenant_sees_its_own_and_an_operator_all() {
     assert_eq!(api.get(&api.operator, "/v1/edge-logs/backfilled").await.status, 200);
     assert_eq!(api.get(&api.operator, "/v1/edge-logs/nothing").await.status, 404);
     assert_eq!(api.get(&api.read, &path).await.status, 200);
+    // of an upload that the queue has forgotten the lake tells
+    let told = [&api.acme, &api.operator, &api.read].map(|token| api.get(token, "/v1/edge-logs/forgotten"));
+    let told = futures::future::join_all(told).await;
+    assert_eq!(told.iter().map(|answer| answer.status).collect::<Vec<_>>(), [200, 200, 404]);
 
     let every = upload(&api, &api.operator, "?workspace=*&unknown_codes=keep", "log").await;
     let log = queued(&api, &every).await;
