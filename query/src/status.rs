@@ -55,6 +55,10 @@ pub struct PartitionStatus {
     pub next: u64,
     /// First offset not yet written.
     pub end: u64,
+    /// The process that has its lease; none where none is needed (`embedded`, or a share that is told), or nobody has it.
+    pub owner: Option<String>,
+    /// Until when nobody else may read it, unless the owner gives word again.
+    pub until: Option<UtcMicros>,
 }
 
 /// One journal.

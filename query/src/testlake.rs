@@ -131,7 +131,7 @@ pub(crate) fn status() -> Status {
             lag_records: 0,
             lag_seconds: 0.0,
             retention_seconds: 604_800,
-            partitions: vec![PartitionStatus { id: 0, next: 1, end: 1 }],
+            partitions: vec![PartitionStatus { id: 0, next: 1, end: 1, owner: None, until: None }],
         },
         journals: vec![JournalStatus {
             id: "j".into(),

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use prometheus_client::metrics::gauge::Gauge;
 use tokio_util::sync::CancellationToken;
 
 use super::own::OwnJournals;
@@ -32,8 +33,8 @@ fn written(own: &OwnJournals) -> f64 {
     of.map(|stats| stats.end as f64 * (stats.bytes as f64 / (stats.end - stats.begin) as f64)).sum()
 }
 
-/// Says when the topic's retention is too short, until `stop`.
-pub(crate) async fn watch(own: OwnJournals, retention: Duration, stop: CancellationToken) {
+/// Says when the topic's retention is too short, and keeps `shown` at the hours that are missing, until `stop`.
+pub(crate) async fn watch(own: OwnJournals, retention: Duration, shown: Gauge, stop: CancellationToken) {
     let (mut said, mut before) = (0, (Instant::now(), written(&own)));
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -44,6 +45,7 @@ pub(crate) async fn watch(own: OwnJournals, retention: Duration, stop: Cancellat
         before = now;
         let max_bytes = own.all().first().map_or(0, |journal| journal.budget().max_bytes);
         let missing = missing_hours(retention, max_bytes, rate);
+        shown.set(missing as i64);
         if missing > said {
             tracing::warn!(
                 missing_hours = missing,

@@ -17,6 +17,7 @@ use redirect::manage::{self, ManageConfig};
 use schemas::UtcMicros;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::access::Tokens;
@@ -42,6 +43,8 @@ use crate::demo;
 /// How long the front (listeners) and the back (journals, hot path, settler) may each take to stop, and how long the
 /// lake may take to catch up in between.
 const DRAIN: Duration = Duration::from_secs(15);
+/// The same after a start that has failed: whatever runs has hardly begun.
+const FAILED: Duration = Duration::from_secs(5);
 
 /// Listeners that are bound before anything else begins.
 struct Sockets {
@@ -70,58 +73,32 @@ async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
+/// What runs.
+struct Started {
+    ops: Ops,
+    store: LinkStore,
+    own: OwnJournals,
+    forwarded: Option<watch::Receiver<Forwarded>>,
+    /// Stops the ops listener, which answers until the end.
+    health: CancellationToken,
+    serving: JoinHandle<anyhow::Result<()>>,
+}
+
 /// Runs the roles until a signal, or until one of them fails.
 pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     signals::listen(stop.clone()).context("signals")?;
-    let sockets = Sockets::bind(&config, roles).await?;
-    let store = link_store(&config).await?;
-    let token = if roles == Roles::ALL { first_token(&config, &store).await? } else { None };
     let (mut front, mut back) = (Tasks::new(), Tasks::new());
-    let mut metrics = Registry::default();
-
-    let through = if roles.redirect || roles.process { Through::start(&config, &store, &mut back) } else { None };
-    let (mut own, mut forwarded) = (OwnJournals::default(), None);
-    let mut address = config.redirect.listen;
-    let lake = Process::lake(&config)?;
-    if roles.redirect {
-        let listener = ListenerMetrics::default();
-        listener.register(&mut metrics);
-        let redirect = Redirect::open(&config, &store, listener).await?;
-        address = redirect.address();
-        let committed = Committed::default();
-        let started = redirect.start(store.clone(), committed.clone(), through.as_ref(), &mut front, &mut back);
-        (own, forwarded) = (started.own, started.forwarded);
-        metrics.register_collector(Box::new(JournalMetrics { journals: own.clone(), committed }));
-    }
-    let (mut counted, mut standing) = (None, None);
-    if roles.process {
-        let beside =
-            Beside { own: roles.redirect.then_some(&own), through: through.as_ref(), alone: is_alone(&config, roles) };
-        let started = Process::start(&config, &store, &lake, beside, &mut metrics, &mut back).await?;
-        (counted, standing) = (Some(started.0), Some(started.1));
-    }
-    if let Some(socket) = sockets.manage {
-        let router = manage_router(&config, &store, &lake, counted, &mut metrics);
-        front.spawn("management API", serve(socket, router, front.stop_token()));
-    }
-    let mut login = None;
-    if let Some(socket) = sockets.query {
-        let service = query_service(&config, roles, &store, &lake, own.clone(), standing.clone(), through.as_ref())?;
-        service.metrics().register(&mut metrics);
-        let shown = socket.local_addr()?;
-        login = token.as_ref().map(|token| format!("http://{shown}/login?key={}", service.issue_login_key(token)));
-        front.spawn("query service", serve(socket, query::router(service), front.stop_token()));
-    }
-    let writes = (roles.manage || roles.process).then(|| Writable::new(&store, &config.data_dir));
-    let ops = Ops::new(metrics, writes, standing).with_topic(through.as_ref().map(Through::health));
-    let health = CancellationToken::new();
-    let serving = tokio::spawn(serve(sockets.ops, ops.clone().router(), health.clone()));
-    if demo {
-        start_demo(&config, &store, address, &mut front).await?;
-    }
-    ops.set_ready(true);
-    greet(&config, roles, login.as_deref());
+    let started = match start(&config, roles, demo, &mut front, &mut back).await {
+        Ok(started) => started,
+        Err(error) => {
+            // what runs already comes to rest before the runtime goes, which it would miss
+            let _stopped = front.drain(FAILED).await;
+            let _ended = back.drain(FAILED).await;
+            return Err(error);
+        }
+    };
+    let Started { ops, store, own, forwarded, health, serving } = started;
 
     let failed = tokio::select! {
         () = stop.cancelled() => None,
@@ -139,6 +116,64 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
     failed.map_or(stopped.and(ended), Err)?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Opens the parts and starts the roles.
+async fn start(
+    config: &Config,
+    roles: Roles,
+    demo: bool,
+    front: &mut Tasks,
+    back: &mut Tasks,
+) -> anyhow::Result<Started> {
+    let sockets = Sockets::bind(config, roles).await?;
+    let store = link_store(config).await?;
+    let token = if roles == Roles::ALL { first_token(config, &store).await? } else { None };
+    let mut metrics = Registry::default();
+
+    let through = Through::start(config, &store, roles, &mut metrics, back).await?;
+    let (mut own, mut forwarded) = (OwnJournals::default(), None);
+    let mut address = config.redirect.listen;
+    let lake = Process::lake(config)?;
+    if roles.redirect {
+        let listener = ListenerMetrics::default();
+        listener.register(&mut metrics);
+        let redirect = Redirect::open(config, &store, listener).await?;
+        address = redirect.address();
+        let committed = Committed::default();
+        let started = redirect.start(store.clone(), committed.clone(), through.as_ref(), front, back);
+        (own, forwarded) = (started.own, started.forwarded);
+        metrics.register_collector(Box::new(JournalMetrics { journals: own.clone(), committed }));
+    }
+    let (mut counted, mut standing) = (None, None);
+    if roles.process {
+        let beside =
+            Beside { own: roles.redirect.then_some(&own), through: through.as_ref(), alone: is_alone(config, roles) };
+        let started = Process::start(config, &store, &lake, beside, &mut metrics, back).await?;
+        (counted, standing) = (Some(started.0), Some(started.1));
+    }
+    if let Some(socket) = sockets.manage {
+        let router = manage_router(config, &store, &lake, counted, &mut metrics);
+        front.spawn("management API", serve(socket, router, front.stop_token()));
+    }
+    let mut login = None;
+    if let Some(socket) = sockets.query {
+        let service = query_service(config, roles, &store, &lake, own.clone(), standing.clone(), through.as_ref())?;
+        service.metrics().register(&mut metrics);
+        let shown = socket.local_addr()?;
+        login = token.as_ref().map(|token| format!("http://{shown}/login?key={}", service.issue_login_key(token)));
+        front.spawn("query service", serve(socket, query::router(service), front.stop_token()));
+    }
+    let writes = (roles.manage || roles.process).then(|| Writable::new(&store, &config.data_dir));
+    let ops = Ops::new(metrics, writes, standing).with_topic(through.as_ref().map(Through::health));
+    let health = CancellationToken::new();
+    let serving = tokio::spawn(serve(sockets.ops, ops.clone().router(), health.clone()));
+    if demo {
+        start_demo(config, &store, address, front).await?;
+    }
+    ops.set_ready(true);
+    greet(config, roles, login.as_deref());
+    Ok(Started { ops, store, own, forwarded, health, serving })
 }
 
 /// Ends the journals, and lets the lake catch up with them if this process brings clicks into it.

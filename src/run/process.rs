@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::journals::ids_in;
 use super::losses::Recorder;
 use super::own::OwnJournals;
+use super::signs::{Failing, Progress};
 use super::standing::{self, Standing};
 use super::tasks::Tasks;
 use super::topic::Through;
@@ -94,7 +95,11 @@ impl Process {
         .with_metrics(counted.clone())
         .with_coverage(Arc::clone(&registry) as _);
         let (hand_over, partitions) = mpsc::channel(HANDED_OVER);
-        let reading = Reading { config, store, lake, own, through, standing: standing.clone() };
+        let shown = Progress::default();
+        shown.register(metrics);
+        let failing = Failing { topic: None, lake: Some((hot.status(), standing.clone())) };
+        metrics.register_collector(Box::new(failing));
+        let reading = Reading { config, store, lake, own, through, standing: standing.clone(), shown: shown.clone() };
         reading.start(hot.status(), hand_over, back);
         let stop = back.stop_token();
         back.spawn("hot path", async move { Ok(hot.run(partitions, stop).await?) });
@@ -115,7 +120,7 @@ impl Process {
         });
         let (store, lake, stop) = (store.clone(), lake.clone(), back.stop_token());
         back.spawn("final_through", async move {
-            progress::publish(store, lake, has_edge, settle, stop).await;
+            progress::publish(store, lake, has_edge, settle, shown, stop).await;
             Ok(())
         });
         Ok((counted, standing))
@@ -132,13 +137,15 @@ struct Reading<'a> {
     /// The topic, when journals go through one.
     through: Option<&'a Through>,
     standing: watch::Receiver<Standing>,
+    /// Where it is shown who is silent.
+    shown: Progress,
 }
 
 impl Reading<'_> {
     /// Hands journals to the hot path, whose `status` comes along, gives up those that are silent, and writes down what
     /// they have lost.
     fn start(self, status: watch::Receiver<HotStatus>, hand_over: mpsc::Sender<Seating>, back: &mut Tasks) {
-        let Self { config, store, lake, own, through, standing } = self;
+        let Self { config, store, lake, own, through, standing, shown } = self;
         let directory = config.journal_dir();
         let watcher = retire::Watcher {
             store: store.clone(),
@@ -148,6 +155,7 @@ impl Reading<'_> {
             status,
             standing: standing.clone(),
             after: config.journal.retire_after.0,
+            shown,
         };
         let stop = back.stop_token();
         back.spawn("silent journals", async move {

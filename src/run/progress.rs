@@ -12,6 +12,8 @@ use schemas::link::DEFAULT_WORKSPACE;
 use schemas::tables::Table;
 use tokio_util::sync::CancellationToken;
 
+use super::signs::Progress;
+
 /// How often it is looked at.
 const EVERY: Duration = Duration::from_secs(2);
 /// How often visitor keys are looked after.
@@ -113,13 +115,20 @@ pub(crate) async fn destroy_keys(store: LinkStore, settle: Duration, stop: Cance
     }
 }
 
-/// Publishes `final_through` until `stop`.
-pub(crate) async fn publish(store: LinkStore, lake: Lake, has_edge: bool, settle: Duration, stop: CancellationToken) {
+/// Publishes `final_through` until `stop`, and keeps what is `shown` current.
+pub(crate) async fn publish(
+    store: LinkStore,
+    lake: Lake,
+    has_edge: bool,
+    settle: Duration,
+    shown: Progress,
+    stop: CancellationToken,
+) {
     let mut from_lake = FromLake::default();
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        if let Err(error) = publish_once(&store, &lake, &mut from_lake, has_edge, settle).await {
+        if let Err(error) = publish_once(&store, &lake, &mut from_lake, has_edge, settle, &shown).await {
             // what was read may not have been noted: all of it is read again
             from_lake = FromLake::default();
             tracing::warn!(%error, "final_through can't be published now");
@@ -133,10 +142,12 @@ async fn publish_once(
     from_lake: &mut FromLake,
     has_edge: bool,
     settle: Duration,
+    shown: &Progress,
 ) -> anyhow::Result<()> {
     use ingest::ports::Registry as _;
     let now = UtcMicros::now();
     let complete = store.complete_through(now).await?;
+    shown.complete(complete);
     for ((tenant, name), through) in from_lake.news(lake).await? {
         // a line from later than now says nothing of what is still to come
         store.hear_source(&name, tenant.as_deref(), through.min(now)).await?;
@@ -144,6 +155,9 @@ async fn publish_once(
     let sources = store.edge_sources().await?;
     if let Some(at) = final_through(complete, has_edge, &sources, settle) {
         store.publish_final_through(at).await?;
+    }
+    if let Some(at) = store.final_through().await? {
+        shown.settled(at);
     }
     Ok(())
 }

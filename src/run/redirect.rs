@@ -84,8 +84,9 @@ impl Redirect {
         let forwarded = through.map(|through| {
             let forwarder = Forwarder::new(through.topic.clone(), own.watch(), through.present.clone());
             let (own, retention, stop) = (own.clone(), through.topic.retention(), back.stop_token());
+            let missing_hours = through.missing_hours.clone();
             back.spawn("backlog", async move {
-                backlog::watch(own, retention, stop).await;
+                backlog::watch(own, retention, missing_hours, stop).await;
                 Ok(())
             });
             let (forwarded, stop) = (forwarder.forwarded(), back.stop_token());

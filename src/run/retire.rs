@@ -15,7 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::give_up::{GivenUp, give_up};
 use super::own::OwnJournals;
+use super::signs::Progress;
 use super::standing::Standing;
+use super::status::is_silent;
 
 /// How often journals are looked at, at least and at most; between that, so that a silence is four looks long.
 const OFTEN: Duration = Duration::from_secs(1);
@@ -104,6 +106,8 @@ pub(crate) struct Watcher {
     pub(crate) standing: watch::Receiver<Standing>,
     /// `journal.retire_after`
     pub(crate) after: Duration,
+    /// Where it is shown how many are silent.
+    pub(crate) shown: Progress,
 }
 
 impl Watcher {
@@ -121,6 +125,8 @@ impl Watcher {
                     continue;
                 }
             };
+            let now = UtcMicros::now();
+            self.shown.silent(journals.iter().filter(|known| is_silent(known, now)).count());
             let is_reading = *self.standing.borrow() == Standing::Whole;
             let status = is_reading.then(|| self.status.borrow().clone());
             let silent = silence.look(Instant::now(), &journals, status.as_ref(), &self.alive(), self.after);

@@ -19,6 +19,8 @@ use processor::hot::Seating;
 use redirect::links::{Claim, Claimed, LinkStore};
 use tokio::sync::{mpsc, oneshot};
 
+use super::signs::Reads;
+
 /// A claim that failed is made again after this.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -59,6 +61,8 @@ pub(crate) enum Over {
 struct Share<'a, S> {
     stream: &'a S,
     seats: &'a mpsc::Sender<Seating>,
+    /// What is read, to be shown.
+    shown: &'a Reads,
     reading: BTreeSet<u32>,
     /// Told to be left, and not left yet.
     leaving: BTreeMap<u32, oneshot::Receiver<()>>,
@@ -67,7 +71,7 @@ struct Share<'a, S> {
 }
 
 /// Reads a share of `stream` through the hot path behind `seats`, as `me`, until `over`; then waits until the hot path
-/// reads none of it any more, and gives all back.
+/// reads none of it any more, and gives all back. What is read is `shown` meanwhile.
 ///
 /// # Errors
 /// When the hot path has gone before that.
@@ -75,9 +79,11 @@ pub(crate) async fn share<S: Shared>(
     me: &Member,
     stream: &S,
     seats: &mpsc::Sender<Seating>,
+    shown: &Reads,
     over: impl Future<Output = Over>,
 ) -> anyhow::Result<()> {
-    let mut share = Share { stream, seats, reading: BTreeSet::new(), leaving: BTreeMap::new(), left: Vec::new() };
+    let (reading, leaving) = (BTreeSet::new(), BTreeMap::new());
+    let mut share = Share { stream, seats, shown, reading, leaving, left: Vec::new() };
     let (name, mut holds_until) = (stream.name(), Instant::now());
     tokio::pin!(over);
     let why = loop {
@@ -115,7 +121,7 @@ pub(crate) async fn share<S: Shared>(
     };
     share.end(why, me.lasts).await;
     // if it can't be told now, it ends by itself
-    if let Err(error) = me.store.leave_partitions(&name, &me.name).await {
+    if let Err(error) = me.store.leave_partitions(&me.name).await {
         tracing::warn!(%error, stream = name, "partitions could not be given back; others take them when the lease ends");
     }
     Ok(())
@@ -146,6 +152,7 @@ impl<S: Shared> Share<'_, S> {
         for part in wanted {
             let is_on_its_way_out = self.leaving.contains_key(&part) || self.left.contains(&part);
             if !is_on_its_way_out && self.reading.insert(part) {
+                self.shown.take(&self.stream.name_of(part));
                 self.send(Seating::Take(self.stream.open(part))).await?;
             }
         }
@@ -155,6 +162,7 @@ impl<S: Shared> Share<'_, S> {
     async fn leave(&mut self, part: u32) -> anyhow::Result<()> {
         let (left, is_left) = oneshot::channel();
         self.reading.remove(&part);
+        self.shown.leave(&self.stream.name_of(part));
         self.leaving.insert(part, is_left);
         self.send(Seating::Leave { name: self.stream.name_of(part), left }).await
     }
@@ -277,7 +285,7 @@ mod tests {
                     over.cancelled().await;
                     Over::Stopping
                 };
-                share(&me, &Clicks, &seats, over).await
+                share(&me, &Clicks, &seats, &Reads::default(), over).await
             });
             Self { reads, stop, sharing }
         }

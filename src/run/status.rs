@@ -75,8 +75,12 @@ impl TopicSource {
     async fn partitions(&self, store: &LinkStore) -> Result<Vec<PartitionStatus>, StatusError> {
         let Some(generation) = store.generation(&self.topic).await.map_err(failed)? else { return Ok(Vec::new()) };
         let reached = store.reached(&generation).await.map_err(failed)?;
-        let one = |at: Reached| PartitionStatus { id: u64::from(at.partition), next: at.next, end: at.end };
-        Ok(reached.into_iter().map(one).collect())
+        let mut holders = store.holders(&generation.stream()).await.map_err(failed)?;
+        let mut one = |at: Reached| {
+            let (owner, until) = holders.remove(&at.partition).map(|held| (held.owner, held.until)).unzip();
+            PartitionStatus { id: u64::from(at.partition), next: at.next, end: at.end, owner, until }
+        };
+        Ok(reached.into_iter().map(&mut one).collect())
     }
 
     fn problem(&self) -> Option<String> {
@@ -137,6 +141,11 @@ impl StatusSource for Sources {
     }
 }
 
+/// Whether nothing has been heard of a journal for unusually long.
+pub(super) fn is_silent(known: &RegisteredJournal, now: UtcMicros) -> bool {
+    known.state == JournalState::Open && now.since(known.through) > SILENT_AFTER
+}
+
 /// Embedded, each journal is a partition.
 fn partitions(journals: &[JournalStatus], registered: &[RegisteredJournal]) -> Vec<PartitionStatus> {
     let numbered =
@@ -146,6 +155,8 @@ fn partitions(journals: &[JournalStatus], registered: &[RegisteredJournal]) -> V
             id: id as u64,
             next: known.committed,
             end: known.committed + journal.unsent,
+            owner: None,
+            until: None,
         })
         .collect()
 }
@@ -199,8 +210,7 @@ impl Sources {
         let own: HashMap<JournalId, _> = self.own.all().iter().map(|journal| (journal.id(), journal.stats())).collect();
         let one = |known: &RegisteredJournal| {
             let stats = own.get(&known.id);
-            let silent = known.state == JournalState::Open && now.since(known.through) > SILENT_AFTER;
-            let state = if silent { "silent" } else { known.state.as_str() };
+            let state = if is_silent(known, now) { "silent" } else { known.state.as_str() };
             JournalStatus {
                 id: known.id.to_string(),
                 node: known.node.clone(),

@@ -7,13 +7,16 @@ use ingest::ports::Generation;
 use ingest::stream::Partition;
 use ingest::topic::{Compression as Packed, Tls as Encrypted, Topic, TopicConfig, TopicHealth};
 use processor::hot::Seating;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 use redirect::links::LinkStore;
-use schemas::JournalId;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::shares::{Member, Over, Shared, share};
+use super::signs::{Failing, Reads};
 use super::tasks::Tasks;
+use super::{Roles, member};
 use crate::config::{Backend, Compression, Config, Partitions, Tls};
 
 /// A topic in use by this process.
@@ -23,25 +26,52 @@ pub(crate) struct Through {
     pub(crate) topic: Topic,
     /// Its present generation, `None` until the cluster has been reached.
     pub(crate) present: watch::Receiver<Option<Arc<Generation>>>,
+    /// By how many hours the topic keeps records for too short a time.
+    pub(crate) missing_hours: Gauge,
     /// What of it this process reads, when it does.
     reads: Partitions,
+    /// What it reads of it now, to be shown.
+    shown: Reads,
     /// This process among those that share it.
     me: Member,
 }
 
 impl Through {
-    /// Looks after the topic that is configured, until `back` stops; `None` when journals are the stream.
-    pub(crate) fn start(config: &Config, store: &LinkStore, back: &mut Tasks) -> Option<Self> {
-        let topic = topic(config, store)?;
+    /// Looks after the topic that is configured, until `back` stops; `None` when journals are the stream, or `roles` need
+    /// none.
+    ///
+    /// # Errors
+    /// When the data folder can't be written.
+    pub(crate) async fn start(
+        config: &Config,
+        store: &LinkStore,
+        roles: Roles,
+        metrics: &mut Registry,
+        back: &mut Tasks,
+    ) -> anyhow::Result<Option<Self>> {
+        let topic = match topic(config, store) {
+            Some(topic) if roles.redirect || roles.process => topic,
+            _ => return Ok(None),
+        };
+        let (missing_hours, shown) = (Gauge::default(), Reads::default());
+        let mut name = String::new();
+        if roles.process {
+            name = member::name(store, &config.data_dir).await?;
+            shown.register(metrics);
+        }
+        if roles.redirect {
+            let help = "Hours of the longest expected backlog for which the topic keeps no records";
+            metrics.register("highwater_stream_retention_missing_hours", help, missing_hours.clone());
+        }
+        metrics.register_collector(Box::new(Failing { topic: Some(topic.health().clone()), lake: None }));
         let (tell, present) = watch::channel(None);
         let (follow, stop) = (topic.clone(), back.stop_token());
         back.spawn("topic", async move {
             follow.follow(stop, tell).await;
             Ok(())
         });
-        let lasts = config.process.lease.0;
-        let me = Member { store: store.clone(), name: JournalId::new().to_string(), lasts };
-        Some(Self { topic, present, reads: config.process.partitions.clone(), me })
+        let me = Member { store: store.clone(), name, lasts: config.process.lease.0 };
+        Ok(Some(Self { topic, present, missing_hours, reads: config.process.partitions.clone(), shown, me }))
     }
 
     /// What is in the way, if anything is.
@@ -68,14 +98,17 @@ impl Through {
                 }
             };
             let stream = Stream { topic: &self.topic, generation, present: &self.present };
+            self.shown.of(stream.partitions());
             match self.reads.fixed(stream.partitions()) {
-                None => share(&self.me, &stream, &seats, over).await?,
+                None => share(&self.me, &stream, &seats, &self.shown, over).await?,
                 Some(parts) => {
                     tracing::info!(stream = stream.name(), ?parts, "reading the partitions that are configured");
-                    for part in parts {
+                    for &part in &parts {
+                        self.shown.take(&stream.name_of(part));
                         seats.send(Seating::Take(stream.open(part))).await.ok().context("the hot path has gone")?;
                     }
                     over.await;
+                    parts.iter().for_each(|part| self.shown.leave(&stream.name_of(*part)));
                 }
             }
             if stop.is_cancelled() {
@@ -94,7 +127,7 @@ struct Stream<'a> {
 
 impl Shared for Stream<'_> {
     fn name(&self) -> String {
-        format!("{}@{}", self.generation.topic, self.generation.id)
+        self.generation.stream()
     }
 
     fn partitions(&self) -> u32 {

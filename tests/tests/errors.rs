@@ -55,6 +55,27 @@ fn an_occupied_port_is_named() -> anyhow::Result<()> {
 }
 
 #[test]
+fn a_start_that_fails_late_says_why_and_nothing_else() -> anyhow::Result<()> {
+    let mut node = node()?;
+    let config = std::fs::read_to_string(node.config())?;
+    // the sample links lead to where this node is: found out when all the rest runs
+    std::fs::write(node.config(), config.replace("go.test", "example.com"))?;
+    for _ in 0..3 {
+        let output = node.cli(&["up", "--demo"])?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("must not lead back") && !text.contains("panicked"), "{text}");
+    }
+    // what had begun by then is whole
+    std::fs::write(node.config(), config)?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(async {
+        node.start().await?;
+        node.stop().await
+    })
+}
+
+#[test]
 fn a_data_folder_that_cannot_be_written_is_named() -> anyhow::Result<()> {
     let node = node()?;
     std::fs::write(node.data(), "a file where the folder should be")?;

@@ -25,9 +25,14 @@ pub struct Generation {
 }
 
 impl Generation {
+    /// Its name, as that of a stream whose partitions are shared.
+    pub fn stream(&self) -> String {
+        format!("{}@{}", self.topic, self.id)
+    }
+
     /// The name of one of its partitions, by which the lake keeps its position.
     pub fn partition(&self, number: u32) -> String {
-        format!("{}@{}/{number}", self.topic, self.id)
+        format!("{}/{number}", self.stream())
     }
 }
 

@@ -207,6 +207,22 @@ async fn the_description_has_what_a_reports_meta_says() {
     assert_eq!(said.keys().collect::<Vec<_>>(), described.keys().collect::<Vec<_>>());
 }
 
+#[tokio::test]
+async fn the_description_has_what_status_says() {
+    let lake = lake();
+    let service = lake.service();
+    let description = get_as(&service, "op", "/v1/openapi.json", "*/*").await.json();
+    let described = &description["components"]["schemas"]["Status"];
+    let said = get_as(&service, "op", "/v1/status", "*/*").await.json();
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>();
+    let parts = ["", "/stream", "/stream/partitions/0", "/journals/0", "/edge_logs", "/hot_links/0"];
+    for part in parts {
+        let path = part.replace("/0", "/items").replace('/', "/properties/").replace("/properties/items", "/items");
+        let described = described.pointer(&format!("{path}/properties")).unwrap();
+        assert_eq!(keys(said.pointer(part).unwrap()), keys(described), "{part}");
+    }
+}
+
 async fn browse(service: &QueryService, cookie: &str, path: &str) -> Page {
     send(service, Request::get(path).header(header::COOKIE, cookie).body(Body::empty()).unwrap()).await
 }

@@ -34,6 +34,10 @@ pub(super) use self::fault::{Fault, fault_of};
 pub use self::postgres::shown;
 pub(super) use self::query::{Bind, Query, Row};
 
+/// What the database's clock says, in microseconds.
+const SQLITE_NOW: &str = "SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
+const POSTGRES_NOW: &str = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)";
+
 /// Connections to the database.
 #[derive(Debug)]
 pub(super) enum Pools {
@@ -67,6 +71,15 @@ impl Pools {
             Self::Sqlite(pools) => Query::sqlite(At::Pool(&pools.reads), text),
             Self::Postgres(pools) => Query::postgres(At::Pool(&pools.reads), text),
         }
+    }
+
+    /// The database's clock: the same for all who share it, whatever their own say.
+    pub(super) async fn now(&self) -> Result<UtcMicros, sqlx::Error> {
+        let sql = match self {
+            Self::Sqlite(_) => SQLITE_NOW,
+            Self::Postgres(_) => POSTGRES_NOW,
+        };
+        self.query(sql).one().await.map(UtcMicros)
     }
 
     /// Begins a transaction that holds the write lock from its first statement on, so that what it reads stays
@@ -124,8 +137,8 @@ impl Tx {
     /// The database's clock: the same for all who share it, whatever their own say.
     pub(super) async fn now(&mut self) -> Result<UtcMicros, sqlx::Error> {
         let sql = match self {
-            Self::Sqlite(_) => "SELECT CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
-            Self::Postgres(_) => "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
+            Self::Sqlite(_) => SQLITE_NOW,
+            Self::Postgres(_) => POSTGRES_NOW,
         };
         self.query(sql).one().await.map(UtcMicros)
     }

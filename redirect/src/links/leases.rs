@@ -14,7 +14,7 @@
 
 mod policy;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use schemas::UtcMicros;
@@ -55,6 +55,15 @@ pub struct Claimed {
     pub members: usize,
 }
 
+/// Who holds a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The process, by the name it claims under.
+    pub owner: String,
+    /// Until when nobody else may, by the database's clock.
+    pub until: UtcMicros,
+}
+
 impl LinkStore {
     /// Says that a process is here, gives back what it has stopped reading, and gives it its fair share of what is free.
     ///
@@ -90,19 +99,36 @@ impl LinkStore {
         })
     }
 
-    /// Gives all back that a process has of a stream, and takes its word away: it reads no more.
+    /// Gives all back that a process has, of every stream, and takes its word away: it reads no more. Returns how many
+    /// partitions that were.
     ///
     /// # Errors
     /// [`LinkError::Away`], [`LinkError::Database`].
-    pub async fn leave_partitions(&self, stream: &str, member: &str) -> Result<(), LinkError> {
+    pub async fn leave_partitions(&self, member: &str) -> Result<u64, LinkError> {
         const DOING: &str = "giving partitions back";
         let mut tx = self.pools.write().await.doing(DOING)?;
         let now = tx.now().await.doing(DOING)?;
-        let sql = "UPDATE leases SET until = $3 WHERE stream = $1 AND owner = $2 AND until > $3";
-        tx.query(sql).bind(stream).bind(member).bind(now.0).run().await.doing(DOING)?;
-        let sql = "DELETE FROM members WHERE stream = $1 AND name = $2";
-        tx.query(sql).bind(stream).bind(member).run().await.doing(DOING)?;
-        tx.commit().await.doing(DOING)
+        let sql = "UPDATE leases SET until = $2 WHERE owner = $1 AND until > $2";
+        let left = tx.query(sql).bind(member).bind(now.0).run().await.doing(DOING)?;
+        let sql = "DELETE FROM members WHERE name = $1";
+        tx.query(sql).bind(member).run().await.doing(DOING)?;
+        tx.commit().await.doing(DOING)?;
+        Ok(left)
+    }
+
+    /// Who holds which partition of a stream now: those that nobody holds are left out.
+    ///
+    /// # Errors
+    /// [`LinkError::Away`], [`LinkError::Database`].
+    pub async fn holders(&self, stream: &str) -> Result<BTreeMap<u32, Holder>, LinkError> {
+        const DOING: &str = "reading who holds partitions";
+        let now = self.pools.now().await.doing(DOING)?;
+        let sql = "SELECT part, owner, until FROM leases WHERE stream = $1 AND until > $2";
+        let rows = self.pools.query(sql).bind(stream).bind(now.0).rows().await.doing(DOING)?;
+        let one = |row: &Row| {
+            Ok((row.count("part")?, Holder { owner: row.get("owner")?, until: UtcMicros(row.get("until")?) }))
+        };
+        rows.iter().map(one).collect::<Result<_, sqlx::Error>>().doing(DOING)
     }
 }
 

@@ -58,7 +58,7 @@ pub use domains::{Domains, DomainsError, short_url};
 pub use edge_queue::{EndedLog, Enqueued, Staged, watched_id};
 pub use edge_sources::EdgeSource;
 pub use error::{FieldError, LinkError};
-pub use leases::{Claim, Claimed};
+pub use leases::{Claim, Claimed, Holder};
 pub use read::{ListLinks, Page, Target, Which};
 
 /// How many changes a slow listener may be behind before it is told that it missed some.

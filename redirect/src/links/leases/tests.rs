@@ -8,6 +8,7 @@ on_each_database!(
     what_is_given_back_is_somebody_elses,
     a_word_that_has_ended_binds_nobody,
     streams_are_shared_apart,
+    who_holds_what_is_told,
     claims_at_once_give_no_partition_to_two,
 );
 
@@ -74,12 +75,12 @@ async fn what_is_given_back_is_somebody_elses(place: Place) {
     let store = place.store().await;
     claim(&store, "a", LASTS, &[]).await;
     claim(&store, "b", LASTS, &[]).await;
-    store.leave_partitions("clicks@1", "a").await.unwrap();
+    assert_eq!(store.leave_partitions("a").await.unwrap(), 4);
     let second = claim(&store, "b", LASTS, &[]).await;
     assert_eq!((parts(&second), second.members), (vec![0, 1, 2, 3], 1));
     // what isn't one's own can't be given back
     claim(&store, "a", LASTS, &[0, 1, 2, 3]).await;
-    store.leave_partitions("clicks@1", "a").await.unwrap();
+    assert_eq!(store.leave_partitions("a").await.unwrap(), 0);
     assert_eq!(parts(&claim(&store, "b", LASTS, &[]).await), [0, 1, 2, 3]);
 }
 
@@ -102,6 +103,20 @@ async fn streams_are_shared_apart(place: Place) {
     let claimed = store.claim_partitions(&other).await.unwrap();
     assert_eq!((parts(&claimed), claimed.members), (vec![0, 1], 1));
     assert_eq!(store.leases().await.unwrap().len(), 6);
+}
+
+async fn who_holds_what_is_told(place: Place) {
+    let store = place.store().await;
+    claim(&store, "gone", Duration::ZERO, &[]).await;
+    assert_eq!(store.holders("clicks@1").await.unwrap().len(), 0, "a word that has ended holds nothing");
+    claim(&store, "a", LASTS, &[]).await;
+    claim(&store, "b", LASTS, &[]).await;
+    claim(&store, "a", LASTS, &[3]).await;
+    let told = store.holders("clicks@1").await.unwrap();
+    assert_eq!(told.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
+    let leases = store.leases().await.unwrap();
+    assert!(told.values().all(|holder| holder.owner == "a" && holder.until > leases[3].until), "{told:?}");
+    assert_eq!(store.holders("clicks@2").await.unwrap().len(), 0);
 }
 
 async fn claims_at_once_give_no_partition_to_two(place: Place) {
