@@ -9,6 +9,8 @@ mod cli;
 mod commands;
 mod config;
 mod demo;
+#[cfg(test)]
+mod deploy;
 mod logs;
 mod run;
 

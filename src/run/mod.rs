@@ -44,6 +44,8 @@ pub(crate) use changing::Changes;
 pub(crate) use give_up::{GivenUp, give_up};
 pub(crate) use journals::ids_in;
 pub(crate) use lock::{make_folder, turn};
+#[cfg(test)]
+pub(crate) use node::DRAIN;
 pub(crate) use own::OwnJournals;
 pub(crate) use process::{enricher, settle_config, waits};
 pub(crate) use redirect::id_mode;

@@ -42,7 +42,7 @@ use crate::demo;
 
 /// How long the front (listeners) and the back (journals, hot path, settler) may each take to stop, and how long the
 /// lake may take to catch up in between.
-const DRAIN: Duration = Duration::from_secs(15);
+pub(crate) const DRAIN: Duration = Duration::from_secs(15);
 /// The same after a start that has failed: whatever runs has hardly begun.
 const FAILED: Duration = Duration::from_secs(5);
 

@@ -266,12 +266,20 @@ impl Node {
         Ok(serde_json::from_str(&text)?)
     }
 
+    /// What `/metrics` shows.
+    ///
+    /// # Errors
+    /// When the ops listener doesn't answer.
+    pub async fn metrics(&self) -> Result<String> {
+        Ok(self.client.get(format!("http://127.0.0.1:{}/metrics", self.ops)).send().await?.text().await?)
+    }
+
     /// The sum of a metric over the labels that contain each of `labels`.
     ///
     /// # Errors
     /// When the ops listener doesn't answer.
     pub async fn metric(&self, name: &str, labels: &[&str]) -> Result<u64> {
-        let text = self.client.get(format!("http://127.0.0.1:{}/metrics", self.ops)).send().await?.text().await?;
+        let text = self.metrics().await?;
         let lines = text.lines().filter(|line| {
             let rest = line.strip_prefix(name).unwrap_or_default();
             rest.starts_with(['{', ' ']) && labels.iter().all(|label| rest.contains(label))

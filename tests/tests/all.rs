@@ -5,6 +5,7 @@
 mod bucket;
 mod corrections;
 mod crash;
+mod deploy;
 mod edge_logs;
 mod errors;
 mod events;
