@@ -14,6 +14,7 @@ mod losses;
 mod postgres;
 mod product;
 mod roles;
+mod sampled;
 mod sharing;
 mod standin;
 mod stream;
