@@ -22,8 +22,10 @@ fn engine(lake: &TestLake, config: &QueryConfig) -> Arc<Engine> {
 
 async fn session(engine: &Engine, principal: &Principal) -> SessionContext {
     let session = engine.session();
-    let snapshot = engine.tables.snapshot(Table::Clicks, None).await.unwrap();
-    session.register_table("clicks", engine.tables.provider(&snapshot, principal)).unwrap();
+    for table in [Table::Clicks, Table::ClicksHourly] {
+        let snapshot = engine.tables.snapshot(table, None).await.unwrap();
+        session.register_table(table.as_str(), engine.tables.provider(&snapshot, principal)).unwrap();
+    }
     session
 }
 
@@ -157,9 +159,12 @@ async fn rows_of_two_tenants_in_one_file_are_told_apart() {
     let clicks: Vec<Click> =
         (0..6).map(|n| Click { workspace: whose(n).into(), ..click(n, at("2026-03-01T10:00:00Z")) }).collect();
     let lake = TestLake::with(&clicks);
+    lake.add_shed(&clicks, 0.5);
     let engine = engine(&lake, &lake.config());
     for (workspace, found, files) in [("a", 4, 1), ("b", 0, 1), ("c", 2, 1), ("d", 0, 0)] {
         let session = session(&engine, &tenant(workspace)).await;
+        let hours = number(&session, "select count(*) from clicks_hourly").await;
+        assert_eq!(hours, i64::from(found > 0), "{workspace}");
         assert_eq!(number(&session, "select count(*) from clicks").await, found, "{workspace}");
         assert_eq!(opened(&session, "select * from clicks").await, files, "{workspace}");
     }
