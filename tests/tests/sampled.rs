@@ -125,6 +125,11 @@ async fn visitors_of_what_was_sampled_away_are_in_the_report_before_and_after_a_
     }
     assert_eq!(before["meta"]["lowest_rate"], RATE);
     assert!(before["meta"]["visitors"].as_str().unwrap().starts_with("estimated"), "{}", before["meta"]);
+    let totals = &before["totals"];
+    let (clicks, low, high) = (&totals["clicks"], &totals["clicks_low"], &totals["clicks_high"]);
+    let told = node.ok(&["report", "viral", "--start", "2026-03-14", "--end", "2026-03-14"])?;
+    let first = format!("/viral: clicks by people: {clicks} [{low}, {high}], visitors: about {}", totals["visitors"]);
+    assert!(told.starts_with(&first) && told.contains("sampled, at least 10.0 % kept"), "{told}");
     node.ok(&["verify"])?;
 
     assert_eq!(sketches()?, 36, "six groups, written twice, of three hours");
