@@ -64,15 +64,17 @@ impl<'c> Query<'c> {
         self
     }
 
-    /// The next `$n` in the text, and its value.
+    /// A place for a value in the text, and the value. Not beside places that have numbers.
     pub(in crate::links) fn push_bind(mut self, value: impl Bind) -> Self {
         self = self.bind(value);
-        let number = match &self.on {
-            On::Sqlite(_, arguments) => arguments.len(),
-            On::Postgres(_, arguments) => arguments.len(),
-        };
-        // writing to a string doesn't fail
-        let _ = write!(self.text.to_mut(), "${number}");
+        match &self.on {
+            // of a place with a name SQLite looks through all names, for each value: that would be most of a long list
+            On::Sqlite(..) => self.text.to_mut().push('?'),
+            On::Postgres(_, arguments) => {
+                // writing to a string doesn't fail
+                let _ = write!(self.text.to_mut(), "${}", arguments.len());
+            }
+        }
         self
     }
 
