@@ -19,7 +19,8 @@ use super::unpack::{Broken, Packing};
 pub const KEPT_OF_LONG_LINE: usize = 4 * 1024;
 /// The limit on the ratio holds once this much has come out: small files may be as repetitive as they like.
 const RATIO_FROM: u64 = 64 << 20;
-const STEP: usize = 64 * 1024;
+/// Bytes unpacked at once: what gzip copies from before a step's beginning takes it longer.
+const STEP: usize = 256 * 1024;
 /// Unpacked bytes held at once where nobody wants them.
 const SKIMMED: usize = 256 * 1024;
 const TRUNCATED: &str = "the packed data ends in the middle";
