@@ -1,6 +1,6 @@
 //! Writing data files: rows sorted and split, Parquet made in memory, put, and described for the log.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::array::{
@@ -19,6 +19,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 use schemas::UtcMicros;
 use schemas::tables::Table;
+use schemas::time::{DAY, HOUR};
 use uuid::Uuid;
 
 use super::log::text_of_day;
@@ -165,22 +166,27 @@ fn by_day(rows: &RecordBatch) -> Result<Vec<(RecordBatch, Option<i32>)>, Parquet
 
 /// The rows of each hour or day, each part sorted by (workspace, code, event_time).
 fn split(rows: &[&RecordBatch], span: Span) -> Result<Vec<RecordBatch>, ParquetError> {
-    let period = |time: i64| match span {
-        Span::Hour => UtcMicros(time).hour(),
-        Span::Day => i64::from(UtcMicros(time).day()),
+    let length = match span {
+        Span::Hour => HOUR,
+        Span::Day => DAY,
     };
     let mut links = ranks(rows)?.into_iter();
-    let mut order: Vec<(i64, u32, i64, (u32, u32))> = Vec::with_capacity(links.len());
-    for (batch, number) in rows.iter().zip(0u32..) {
-        let keys = event_times(batch)?.values().iter().zip(links.by_ref()).zip(0u32..);
-        order.extend(keys.map(|((&time, link), row)| (period(time), link, time, (number, row))));
+    // A row is one number, which says its place in the order and then where it is: link (32 bits), time within the
+    // period (40), batch (24), row (32). Numbers are sorted twice as fast as what they are made of.
+    let mut periods: BTreeMap<i64, Vec<u128>> = BTreeMap::new();
+    for (batch, number) in rows.iter().zip(0u128..) {
+        for ((&time, link), row) in event_times(batch)?.values().iter().zip(links.by_ref()).zip(0u128..) {
+            let within = time.rem_euclid(length) as u128;
+            let key = u128::from(link) << 96 | within << 56 | number << 32 | row;
+            periods.entry(time.div_euclid(length)).or_default().push(key);
+        }
     }
-    order.sort_unstable();
-    let part = |part: &[(i64, u32, i64, (u32, u32))]| {
-        let from: Vec<(usize, usize)> = part.iter().map(|key| (key.3.0 as usize, key.3.1 as usize)).collect();
-        gathered(rows, &from)
+    let part = |mut order: Vec<u128>| {
+        order.sort_unstable();
+        let from = order.into_iter().map(|key| ((key >> 32) as usize & 0xff_ffff, key as u32 as usize));
+        gathered(rows, &from.collect::<Vec<_>>())
     };
-    order.chunk_by(|a, b| a.0 == b.0).map(part).collect()
+    periods.into_values().map(part).collect()
 }
 
 /// The rows at these places (batch, row). Of a column that is null throughout nothing needs to be looked at.
