@@ -53,6 +53,8 @@ pub struct EdgeLine<'a> {
     pub ingest_time: UtcMicros,
     /// The key of the request's day; `None` leaves the visitor out.
     pub visitor_key: Option<&'a VisitorKey>,
+    /// The domain of a code that the link store lacks.
+    pub domain: &'a str,
 }
 
 /// Turns requests into rows of `clicks`.
@@ -250,7 +252,7 @@ impl Enricher {
             ingest_time: line.ingest_time,
             workspace: history.map_or(DEFAULT_WORKSPACE, |history| &history.workspace),
             link_id: history.map(|history| history.link_id),
-            domain: history.map_or(request.host, |history| &history.domain),
+            domain: history.map_or(line.domain, |history| &history.domain),
             code: history.map_or(request.code, |history| &history.code),
             revision: revision.map(|revision| revision.revision),
             destination: revision.map_or("", |revision| &revision.destination),

@@ -28,6 +28,7 @@ fn edge_click(
     link: Option<(&LinkHistory, Option<&Revision>)>,
 ) -> Click {
     let mut rows = ClickBuilder::new();
+    let line = EdgeLine { domain: request.host, ..line };
     enricher.edge_row(request, line, link, |row| rows.push_row(row));
     ClickRows::of(&rows.finish().unwrap()).unwrap().row(0).unwrap()
 }
@@ -85,6 +86,7 @@ fn line() -> EdgeLine<'static> {
         import_id: None,
         ingest_time: UtcMicros(2_000_000),
         visitor_key: None,
+        domain: "",
     }
 }
 

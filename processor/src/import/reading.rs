@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ingest::edge::{EdgeRequest, Ids, Reject, fingerprint};
+use ingest::edge::{EdgeClass, EdgeRequest, Ids, Reject, fingerprint};
 use ingest::events::{self, Naming, Stand};
 use schemas::{Analytics, ClickId};
 
@@ -54,11 +54,11 @@ impl Reading {
         }
     }
 
-    /// What a request of a link comes to.
-    pub(super) fn judge(&self, request: &EdgeRequest<'_>, link: &Known) -> Word {
+    /// What a request of a link comes to, answered by `class`.
+    pub(super) fn judge(&self, request: &EdgeRequest<'_>, class: EdgeClass, link: &Known) -> Word {
         let analytics = link.analytics(request.time);
         match self {
-            Self::Log { ids, own, .. } => judge::judge(*ids, request.class, asked(request, link), own),
+            Self::Log { ids, own, .. } => judge::judge(*ids, class, asked(request, link), own),
             Self::Events { .. } if analytics == Analytics::Off => Word::Off,
             Self::Events { naming, meets_journals } => Word::Record(match naming.stand() {
                 Stand::Origin if *meets_journals && request.line_key.is_some() => Kind::Event(Stand::Origin.source()),

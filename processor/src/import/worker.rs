@@ -161,7 +161,7 @@ impl Worker {
                 Some(key) if parents.contains(key) => EdgeClass::Edge,
                 _ => request.class,
             };
-            let kind = match rules.reading.judge(&EdgeRequest { class, ..*request }, link) {
+            let kind = match rules.reading.judge(request, class, link) {
                 Word::Record(kind) => kind,
                 Word::Counted => {
                     tally.counted += 1;
@@ -194,10 +194,10 @@ impl Worker {
                 import_id: Some(&rules.import_id),
                 ingest_time: rules.ingest_time,
                 visitor_key: day_key.1,
+                domain: host,
             };
-            let of_domain = EdgeRequest { host, ..*request };
             let (enricher, rows) = (&self.enricher, &mut self.rows);
-            enricher.edge_row(&of_domain, line, link.at(request.time), |row| rows.push_row(row));
+            enricher.edge_row(request, line, link.at(request.time), |row| rows.push_row(row));
             arrivals.push(Arrival { id: click_id, time: request.time, kind });
         }
         (arrivals, prints, no_clicks)
