@@ -148,6 +148,11 @@ impl<R: Read> LineReader<R> {
         })
     }
 
+    /// How the file is packed.
+    pub fn packing(&self) -> Packing {
+        self.source.packing()
+    }
+
     /// The beginning of the file, unpacked: the bytes of its first block. Nothing is taken.
     ///
     /// # Errors

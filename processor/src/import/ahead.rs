@@ -10,10 +10,10 @@
 //! be taken as that one, if it holds the same sort of lines; when its turn comes this is looked up as if nothing had
 //! been begun. What was begun is bounded, as every import is, by its blocks and one chunk, and ends when it is dropped.
 
-use ingest::edge::ReadError;
+use ingest::edge::unpack::Packing;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 
+use super::drafts::{Check, MOST_BYTES};
 use super::error::Failure;
 use super::identity::{self, Hashed};
 use super::opened::{Content, Opened};
@@ -26,6 +26,8 @@ use super::run::{ID_DIGITS, Run};
 pub struct Ahead {
     pub(super) hashed: Hashed,
     pub(super) begun: Option<Begun>,
+    /// Whether its chunks may be drafted: not again where that came to nothing.
+    pub(super) may_draft: bool,
 }
 
 /// A file whose lines are being parsed before its turn.
@@ -48,8 +50,7 @@ pub(super) struct Way {
 pub(super) struct Parsing {
     /// Its chunks, in order.
     pub(super) chunks: mpsc::Receiver<Result<Chunk, Failure>>,
-    /// Whether it is sound: to be known before anything of it lands.
-    pub(super) check: JoinHandle<Result<(), ReadError>>,
+    pub(super) check: Check,
     /// Turns true when the last line is parsed.
     pub(super) ended: watch::Receiver<bool>,
 }
@@ -87,7 +88,13 @@ impl Run {
         Some(Begun { import_id, way, parsing })
     }
 
-    /// Parses a file, and finds out whether it is sound.
+    /// Whether a file's chunks are to be drafted until its reader has found it sound.
+    fn drafts(&self, opened: &Opened, hashed: &Hashed, reading: &Reading) -> bool {
+        let is_packed = opened.lines.packing() != Packing::Plain;
+        is_packed && hashed.bytes <= MOST_BYTES && reading.meets_nothing() && !self.options.dry_run
+    }
+
+    /// Parses a file, and finds out whether it is sound, unless that can wait.
     pub(super) fn parse(
         &self,
         opened: Opened,
@@ -95,11 +102,14 @@ impl Run {
         reading: Reading,
         import_id: &str,
     ) -> Result<Parsing, Failure> {
+        let (whole, limits) = (hashed.reader(), self.shared.config.limits);
+        let mut check = Check::Due(whole, limits);
+        if !self.drafts(&opened, hashed, &reading) {
+            check = check.start();
+        }
         let made_ids = reading.makes_ids_for();
         let workers = self.workers(reading, import_id);
         let chunks = Chunks::start(opened.lines, opened.parser, workers, made_ids, self.shared.config.chunk_lines)?;
-        let (whole, limits) = (hashed.reader(), self.shared.config.limits);
-        let check = tokio::task::spawn_blocking(move || identity::check(whole, limits));
         let (chunks, ended) = chunks.collect();
         Ok(Parsing { chunks, check, ended })
     }

@@ -1,8 +1,9 @@
 //! What makes two imports the same: the content's hash, known before the first line is read.
 //!
 //! A file is read once for its hash and again for its lines, a stream is spooled to disk in between. So a repeat
-//! is recognised without unpacking anything, and a killed import finds where it stopped. While the first lines are
-//! parsed the file is unpacked once more, with all checks: a damaged one is found out before any of its lines lands.
+//! is recognised without unpacking anything, and a killed import finds where it stopped. A damaged
+//! file is found out before any of its lines lands: by whoever reads its lines, where they can wait for that (`drafts`),
+//! else by unpacking it once more while the first of them are parsed.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -96,7 +97,7 @@ pub(super) fn read(body: Body, spool_dir: &Path) -> io::Result<Ahead> {
         Body::File(pipe) => spool(pipe, spool_dir)?,
         Body::Stream(stream) => spool(stream, spool_dir)?,
     };
-    Ok(Ahead { hashed, begun: None })
+    Ok(Ahead { hashed, begun: None, may_draft: true })
 }
 
 /// The spool has no name: it is gone with the process, however that ends.

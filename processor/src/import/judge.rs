@@ -50,6 +50,11 @@ impl OwnEvents {
         Self { since, internal: edge_ids == Ids::Trusted, elsewhere, skew, goes_on }
     }
 
+    /// Whether there may be any at all.
+    pub(super) fn are_possible(&self) -> bool {
+        self.since.is_some() || self.elsewhere != Elsewhere::default()
+    }
+
     /// Whether a request has left an event, if it reached the origin.
     fn has(&self, request: Asked<'_>) -> bool {
         self.ours(request) || self.made_elsewhere(request)

@@ -19,6 +19,7 @@ use schemas::tables::Table;
 
 use super::arriving::{Corrections, arriving_rows};
 use super::checks::Checks;
+use super::drafts::{Check, Drafts};
 use super::error::Failure;
 use super::pipeline::Chunk;
 use super::recount::{Held, held};
@@ -69,6 +70,10 @@ pub(super) struct Lander<'a> {
     pub(super) origin_hours: OriginHours,
     /// The provider that the redirect is told of, where it is not this file's although the redirect was there.
     pub(super) beside: Option<String>,
+    /// Whether the file is sound.
+    pub(super) check: Check,
+    /// What is drafted until that is known; none where nothing is to be.
+    pub(super) drafts: Option<Drafts>,
 }
 
 /// What is known of chunks brought before.
@@ -120,13 +125,13 @@ impl Lander<'_> {
         Ok(())
     }
 
-    async fn write(&mut self, chunk: Chunk) -> Result<(), Failure> {
-        let number = chunk.number;
-        let contains = number + 1;
+    async fn write(&mut self, mut chunk: Chunk) -> Result<(), Failure> {
+        let contains = chunk.number + 1;
         if chunk.ending.is_none() {
             self.begin().await?;
         }
-        let mut draft = Draft::default();
+        let is_drafted = chunk.draft.is_some();
+        let mut draft = chunk.draft.take().unwrap_or_default();
         let (mut side_done, mut corrections) = (false, Corrections::default());
         for _ in 0..TRIES {
             let complete_through = self.settler.desk.look(UtcMicros::now()).await?;
@@ -138,11 +143,18 @@ impl Lander<'_> {
                 self.summary.already_counted += chunk.arrivals.len() as u64;
                 return Ok(());
             }
-            if self.contained() < number {
+            if self.contained() < chunk.first {
                 return Err(self.set_back().await);
             }
-            let mut decision = self.settler.desk.decide(&chunk.rows, &chunk.arrivals, complete_through).await?;
+            let mut decision = match is_drafted {
+                true => self.settler.desk.decide_by_ids(&chunk.arrivals, complete_through).await?.0,
+                false => self.settler.desk.decide(&chunk.rows, &chunk.arrivals, complete_through).await?,
+            };
             self.settler.hold_chunk(&self.origin.brought, &chunk.rows, &chunk.arrivals, &mut decision).await?;
+            // another run has brought a part, a line isn't new any more, or the files have become too old to land
+            if is_drafted && (self.contained() != chunk.first || !draft.is_for(&decision.fates)) {
+                return Err(Failure::BeginAnew);
+            }
             if !side_done {
                 self.write_side(&chunk, &decision).await?;
                 side_done = true;

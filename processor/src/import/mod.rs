@@ -14,7 +14,7 @@
 //! * [`revert`], `again`, `set_back`: an import taken back, others decided anew; `words`: an operator's word carried out
 //! * [`posts`]: events that are posted, a body at a time
 //! * `checks`: what is odd about the lines of a file
-//! * `begin`: an import is named; `land`, `arriving`: chunks into the lake; `side`, `recount`, `stored`: the side tables, and
+//! * `begin`: an import is named; `drafts`, `land`, `arriving`: chunks into the lake; `side`, `recount`, `stored`: the side tables, and
 //!   what the lake says of an import; `dry`
 //!
 //! Invariants
@@ -32,6 +32,7 @@ mod ahead;
 mod arriving;
 mod begin;
 mod checks;
+mod drafts;
 mod dry;
 mod error;
 mod identity;

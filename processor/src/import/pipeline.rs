@@ -23,6 +23,7 @@ use super::made_ids::MadeIds;
 use super::tally::{RejectedLine, Tally};
 use super::worker::{Parsed, Worker};
 use crate::settle::Arrival;
+use crate::settle::desk::Draft;
 
 /// Whatever the number of its lines, a chunk ends with the block in which it reaches so many bytes.
 const CHUNK_BYTES: u64 = 40 << 20;
@@ -30,7 +31,9 @@ const CHUNK_BYTES: u64 = 40 << 20;
 /// Lines that come into the lake at once.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
-    /// From 0.
+    /// From 0; of several that land as one, the first one's.
+    pub(super) first: i64,
+    /// The last one's.
     pub(super) number: i64,
     /// Columns of `clicks`.
     pub(super) rows: Vec<RecordBatch>,
@@ -44,6 +47,8 @@ pub(super) struct Chunk {
     pub(super) raw_bytes: u64,
     /// Set in the last chunk.
     pub(super) ending: Option<Ending>,
+    /// The data files that its rows are in already; these then have few columns left.
+    pub(super) draft: Option<Draft>,
 }
 
 /// A block on its way through.
@@ -181,7 +186,7 @@ impl Chunks {
 
     /// The next chunk; `None` after the last.
     async fn next(&mut self) -> Result<Option<Chunk>, Failure> {
-        let mut chunk = Chunk { number: self.next_chunk, ..Chunk::default() };
+        let mut chunk = Chunk { first: self.next_chunk, number: self.next_chunk, ..Chunk::default() };
         while !self.ended {
             let Step { raw_bytes, ends_chunk, ending, body, .. } = self.next_step().await?;
             let named = match &mut self.made_ids {

@@ -46,6 +46,11 @@ impl Reading {
         matches!(self, Self::Events { .. })
     }
 
+    /// Whether each line is likely to be a new row: there are no events that it could meet.
+    pub(super) fn meets_nothing(&self) -> bool {
+        matches!(self, Self::Log { own, .. } if !own.are_possible())
+    }
+
     /// Refuses a request that couldn't be known again.
     pub(super) fn accept(&self, request: &EdgeRequest<'_>) -> Result<(), Reject> {
         match self {

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::ahead::{Ahead, Parsers, Way};
+use super::drafts::{Check, Drafts};
 use super::dry::DryRun;
 use super::error::{Failure, ImportError};
 use super::identity;
@@ -62,7 +63,10 @@ impl Run {
         let mut again = 0;
         let summary = loop {
             match self.take_in(&name, location.as_deref(), &mut ahead, &key, &mut tables, &mut progress).await {
-                Err(ImportError::BeginAnew { .. }) if again < BEGUN_ANEW => again += 1,
+                Err(ImportError::BeginAnew { .. }) if again < BEGUN_ANEW => {
+                    again += 1;
+                    ahead.may_draft = false;
+                }
                 summary => break summary,
             }
         };
@@ -116,10 +120,17 @@ impl Run {
             location: location.map(str::to_owned),
             options: self.options.to_json().map_err(|e| Failure::BrokeOff(e.to_string()).of(name))?,
         };
-        let (judged_since, beside) = match content {
+        let (judged_since, beside) = match &content {
             Content::Log(..) => self.beyond(content.provider(), tables).await.map_err(|failure| failure.of(name))?,
             Content::Events(_) => (None, None),
         };
+        let way = Way { content, reading };
+        let parsing = match begun.and_then(|begun| begun.parsing(import_id, &way)) {
+            Some(parsing) => parsing,
+            None => self.parse(opened, hashed, way.reading.clone(), import_id).map_err(|failure| failure.of(name))?,
+        };
+        self.free_parsers(parsing.ended, way);
+        let drafts = ahead.may_draft && done == 0 && matches!(parsing.check, Check::Due(..));
         let lander = Lander {
             settler: &mut tables.settler,
             side: &mut tables.side,
@@ -138,19 +149,11 @@ impl Run {
             judged_since,
             origin_hours: OriginHours::default(),
             beside,
+            check: if drafts { parsing.check } else { parsing.check.start() },
+            drafts: drafts.then(Drafts::default),
         };
-        let run = async {
-            let way = Way { content, reading };
-            let parsing = match begun.and_then(|begun| begun.parsing(import_id, &way)) {
-                Some(parsing) => parsing,
-                None => self.parse(opened, hashed, way.reading.clone(), import_id)?,
-            };
-            self.free_parsers(parsing.ended, way);
-            let check = parsing.check.await;
-            check.map_err(|e| Failure::BrokeOff(e.to_string()))??;
-            self.land_each(parsing.chunks, lander, hashed.bytes, progress).await
-        };
-        run.await.map_err(|failure: Failure| failure.of(name))
+        let landed = self.land_each(parsing.chunks, lander, hashed.bytes, progress).await;
+        landed.map_err(|failure| failure.of(name))
     }
 
     /// What must be known of a log's provider beyond its lines: the first hour in which ids must meet, and the provider
@@ -237,8 +240,11 @@ impl Run {
             ended = chunk.ending.is_some();
             note = chunk.ending.as_ref().and_then(|ending| ending.truncated.clone());
             match &mut dry {
-                Some(dry) => dry.judge(lander.settler, &chunk).await?,
-                None => lander.land(chunk).await?,
+                Some(dry) => {
+                    lander.check.passed().await?;
+                    dry.judge(lander.settler, &chunk).await?;
+                }
+                None => lander.take(chunk).await?,
             }
             progress(now);
         }

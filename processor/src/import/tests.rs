@@ -4,6 +4,7 @@ mod ahead;
 mod begin;
 mod contents;
 mod correct;
+mod drafts;
 mod events;
 mod guard;
 mod parties;

@@ -10,7 +10,7 @@
 //! matter: `complete_through` was read before the snapshot, so what they add is either later than anything decided
 //! here, or late, and then not in `clicks`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use super::said::Said;
 use super::thin::{Apart, apart};
 use super::union::{Arrival, Decision, Fate, compare, union};
 use super::waits::Waits;
-use crate::lake::{Change, CommitError, LakeError, NewFile, Span, TableHandle};
+use crate::lake::{Change, CommitError, DataFile, LakeError, NewFile, Span, TableHandle};
 use crate::metrics::Metrics;
 
 /// The application transaction that fences settlers.
@@ -54,6 +54,23 @@ pub(crate) fn fenced(table: &TableHandle, mut change: Change) -> Change {
 pub(crate) struct Draft {
     fates: Vec<Fate>,
     files: Vec<NewFile>,
+    /// Of drafts put together, where in the two each but the first begins.
+    joints: Vec<(usize, usize)>,
+}
+
+impl Draft {
+    /// Whether these are the fates that it was written for.
+    pub(crate) fn is_for(&self, fates: &[Fate]) -> bool {
+        self.fates == fates
+    }
+
+    /// This one and that of the records that come next, which is made of no others.
+    pub(crate) fn with(mut self, next: Self) -> Self {
+        self.joints.push((self.fates.len(), self.files.len()));
+        self.fates.extend(next.fates);
+        self.files.extend(next.files);
+        self
+    }
 }
 
 /// Whether a commit landed.
@@ -158,14 +175,33 @@ impl Desk {
         arrivals: &[Arrival],
         complete_through: UtcMicros,
     ) -> Result<Decision, SettleError> {
-        let found = self.find(arrivals.iter().map(|arrival| (arrival.id, arrival.time))).await?;
-        let mut decision = union(arrivals, &ids_of(&found), &self.waits, complete_through);
+        let (mut decision, found) = self.decide_by_ids(arrivals, complete_through).await?;
         if decision.fates.contains(&Fate::Counted) {
             let in_lake = self.index.facts(&self.clicks, &found).await?;
             let said = Said::of(rows)?;
             compare(arrivals, &mut decision, &in_lake, |at| said.row(at));
         }
         Ok(decision)
+    }
+
+    /// The union of `arrivals` with the snapshot, whatever the records say; and which of them that holds.
+    pub(crate) async fn decide_by_ids(
+        &mut self,
+        arrivals: &[Arrival],
+        complete_through: UtcMicros,
+    ) -> Result<(Decision, Found), SettleError> {
+        let found = self.find(arrivals.iter().map(|arrival| (arrival.id, arrival.time))).await?;
+        Ok((union(arrivals, &ids_of(&found), &self.waits, complete_through), found))
+    }
+
+    /// Writes the rows that are to be added: nothing lands.
+    pub(crate) async fn draft(&self, rows: &[RecordBatch], fates: Vec<Fate>) -> Result<Draft, SettleError> {
+        let adds = chosen(Table::Clicks, rows, &fates, Fate::Add)?;
+        let Apart { hours, days } =
+            apart(adds, self.final_before).map_err(|source| SettleError::Rows { table: Table::Clicks, source })?;
+        let mut files = self.clicks.write_spanning(&hours, Span::Hour).await?;
+        files.extend(self.clicks.write_spanning(&days, Span::Day).await?);
+        Ok(Draft { fates, files, joints: Vec::new() })
     }
 
     /// Commits what was decided: the rows to add, the hours settled, `txns` and the fence, all at once.
@@ -179,13 +215,8 @@ impl Desk {
         txns: &[(String, i64)],
         draft: &mut Draft,
     ) -> Result<Landing, SettleError> {
-        if draft.fates != decision.fates {
-            let adds = chosen(Table::Clicks, rows, &decision.fates, Fate::Add)?;
-            let Apart { hours, days } =
-                apart(adds, self.final_before).map_err(|source| SettleError::Rows { table: Table::Clicks, source })?;
-            let mut files = self.clicks.write_spanning(&hours, Span::Hour).await?;
-            files.extend(self.clicks.write_spanning(&days, Span::Day).await?);
-            *draft = Draft { fates: decision.fates.clone(), files };
+        if !draft.is_for(&decision.fates) {
+            *draft = self.draft(rows, decision.fates.clone()).await?;
         }
         let mut change = Change { add: draft.files.clone(), ..Change::default() };
         change.expect = txns.iter().map(|(id, _)| (id.clone(), self.clicks.txn(id))).collect();
@@ -199,7 +230,7 @@ impl Desk {
         let change = fenced(&self.clicks, change);
         match self.clicks.commit(change).await {
             Ok(_) => {
-                self.remember(arrivals, decision, &draft.files);
+                self.remember(arrivals, draft);
                 Ok(Landing::Landed)
             }
             Err(CommitError::Moved { .. } | CommitError::Conflict { .. }) => Ok(Landing::LookAgain),
@@ -238,16 +269,22 @@ impl Desk {
     }
 
     /// Leaves the ids of files just committed in the index, so that they need not be read back.
-    fn remember(&mut self, arrivals: &[Arrival], decision: &Decision, files: &[NewFile]) {
-        let mut by_hour: BTreeMap<i64, Vec<ClickId>> = BTreeMap::new();
-        for (arrival, _) in arrivals.iter().zip(&decision.fates).filter(|(_, fate)| **fate == Fate::Add) {
-            by_hour.entry(arrival.time.hour()).or_default().push(arrival.id);
-        }
-        let live = self.clicks.files().iter().rev().take(files.len() + 16);
-        for file in live.filter(|live| files.iter().any(|file| file.path() == live.path)) {
-            let hour = file.min_time.filter(|_| file.is_one_hour()).map(UtcMicros::hour);
-            if let Some(ids) = hour.and_then(|hour| by_hour.get(&hour)) {
-                self.index.insert(&file.path, ids.iter().copied());
+    fn remember(&mut self, arrivals: &[Arrival], draft: &Draft) {
+        let live: HashMap<&str, &Arc<DataFile>> =
+            self.clicks.files().iter().rev().take(draft.files.len() + 16).map(|file| (&*file.path, file)).collect();
+        let begins = [(0, 0)].into_iter().chain(draft.joints.iter().copied());
+        let ends = draft.joints.iter().copied().chain([(draft.fates.len(), draft.files.len())]);
+        for ((record, file), (record_end, file_end)) in begins.zip(ends) {
+            let mut by_hour: BTreeMap<i64, Vec<ClickId>> = BTreeMap::new();
+            let records = arrivals[record..record_end].iter().zip(&draft.fates[record..record_end]);
+            for (arrival, _) in records.filter(|(_, fate)| **fate == Fate::Add) {
+                by_hour.entry(arrival.time.hour()).or_default().push(arrival.id);
+            }
+            for file in draft.files[file..file_end].iter().filter_map(|file| live.get(file.path())) {
+                let hour = file.min_time.filter(|_| file.is_one_hour()).map(UtcMicros::hour);
+                if let Some(ids) = hour.and_then(|hour| by_hour.get(&hour)) {
+                    self.index.insert(&file.path, ids.iter().copied());
+                }
             }
         }
     }
