@@ -9,6 +9,7 @@
 //! How lines are taken follows from the lake, which the import before is still changing. So the next file is guessed to
 //! be taken as that one, if it holds the same sort of lines; when its turn comes this is looked up as if nothing had
 //! been begun. What was begun is bounded, as every import is, by its blocks and one chunk, and ends when it is dropped.
+//! Whoever parses it knows the links that were looked up for the file before.
 
 use ingest::edge::unpack::Packing;
 use tokio::sync::{mpsc, watch};
@@ -17,7 +18,7 @@ use super::drafts::{Check, MOST_BYTES};
 use super::error::Failure;
 use super::identity::{self, Hashed};
 use super::opened::{Content, Opened};
-use super::pipeline::{Chunk, Chunks};
+use super::pipeline::{Chunk, Chunks, Retired};
 use super::reading::Reading;
 use super::run::{ID_DIGITS, Run};
 
@@ -53,6 +54,8 @@ pub(super) struct Parsing {
     pub(super) check: Check,
     /// Turns true when the last line is parsed.
     pub(super) ended: watch::Receiver<bool>,
+    /// Who has parsed them, then.
+    pub(super) retired: Retired,
 }
 
 /// What the parsers of the import under way are doing.
@@ -64,7 +67,7 @@ pub(super) enum Parsers {
     /// It needs them.
     Busy,
     /// They have parsed its last line; this is how its lines were taken.
-    Free(Box<Way>),
+    Free(Box<Way>, Retired),
 }
 
 impl Begun {
@@ -77,14 +80,14 @@ impl Begun {
 impl Run {
     /// Begins to parse a file before its turn, if its lines may be guessed to be taken in this way. Whatever is wrong
     /// with it is said when its turn comes.
-    pub(super) fn begin(&self, name: &str, hashed: &Hashed, way: Way) -> Option<Begun> {
+    pub(super) fn begin(&self, name: &str, hashed: &Hashed, way: Way, retired: &Retired) -> Option<Begun> {
         let opened = self.open(name, hashed).ok()??;
         if opened.content != way.content {
             return None;
         }
         let key = identity::key(&hashed.sha256, &self.options);
         let import_id = key[..ID_DIGITS].to_owned();
-        let parsing = self.parse(opened, hashed, way.reading.clone(), &import_id).ok()?;
+        let parsing = self.parse(opened, hashed, way.reading.clone(), &import_id, retired).ok()?;
         Some(Begun { import_id, way, parsing })
     }
 
@@ -101,6 +104,7 @@ impl Run {
         hashed: &Hashed,
         reading: Reading,
         import_id: &str,
+        before: &Retired,
     ) -> Result<Parsing, Failure> {
         let (whole, limits) = (hashed.reader(), self.shared.config.limits);
         let mut check = Check::Due(whole, limits);
@@ -108,9 +112,10 @@ impl Run {
             check = check.start();
         }
         let made_ids = reading.makes_ids_for();
-        let workers = self.workers(reading, import_id);
-        let chunks = Chunks::start(opened.lines, opened.parser, workers, made_ids, self.shared.config.chunk_lines)?;
+        let workers = self.workers(reading, import_id, before);
+        let (retired, chunk_lines) = (Retired::default(), self.shared.config.chunk_lines);
+        let chunks = Chunks::start(opened.lines, opened.parser, workers, &retired, made_ids, chunk_lines)?;
         let (chunks, ended) = chunks.collect();
-        Ok(Parsing { chunks, check, ended })
+        Ok(Parsing { chunks, check, ended, retired })
     }
 }

@@ -139,15 +139,15 @@ impl Importer {
         };
         let mut parsers = self.shared.parsers.subscribe();
         let way = match parsers.wait_for(|parsers| !matches!(parsers, Parsers::Busy)).await.as_deref() {
-            Ok(Parsers::Free(way)) => Some(Way::clone(way)),
+            Ok(Parsers::Free(way, retired)) => Some((Way::clone(way), Arc::clone(retired))),
             _ => None,
         };
-        if let Some(way) = way {
+        if let Some((way, retired)) = way {
             let (run, named, runtime) =
                 (self.run(options.clone(), CancellationToken::new()), name.clone(), Handle::current());
             let begin = tokio::task::spawn_blocking(move || {
                 let _runtime = runtime.enter();
-                ahead.begun = run.begin(&named, &ahead.hashed, way);
+                ahead.begun = run.begin(&named, &ahead.hashed, way, &retired);
                 ahead
             });
             ahead = begin.await.map_err(|e| Failure::BrokeOff(e.to_string()).of(&name))?;

@@ -1,7 +1,9 @@
-//! Links by host and code, looked up once an import and thread.
+//! Links by host and code, looked up once an import and thread; or once for several imports, where one follows the other
+//! within [`FRESH`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ingest::ports::{LinkDirectory, PortError};
 use schemas::code::is_code;
@@ -12,6 +14,8 @@ use super::options::UnknownCodes;
 
 /// Looked-up codes kept at once; when there are more, all are forgotten.
 const MOST_KEPT: usize = 200_000;
+/// How long what was looked up is good for the file that comes next.
+const FRESH: Duration = Duration::from_secs(60);
 
 /// A code that counts: a link, or a code without one.
 #[derive(Debug)]
@@ -47,7 +51,7 @@ impl Known {
 }
 
 /// Which codes count, and for whom.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Scope {
     /// The tenant whose links alone are known.
     pub(super) workspace: Option<String>,
@@ -124,6 +128,7 @@ struct Missing {
 pub(super) struct Links {
     directory: Arc<dyn LinkDirectory>,
     scope: Scope,
+    since: Instant,
     /// Where each host's codes are in `codes`.
     hosts: HashMap<String, usize>,
     /// The host asked for last, most often the next one too; and where its codes are.
@@ -138,7 +143,12 @@ pub(super) struct Links {
 impl Links {
     pub(super) fn new(directory: Arc<dyn LinkDirectory>, scope: Scope) -> Self {
         let (hosts, codes, kept, missing) = (HashMap::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { directory, scope, hosts, last: None, codes, kept, missing }
+        Self { directory, scope, since: Instant::now(), hosts, last: None, codes, kept, missing }
+    }
+
+    /// Whether what was looked up is good for a file that begins now, with this scope.
+    pub(super) fn are_good_for(&self, scope: &Scope) -> bool {
+        self.scope == *scope && self.since.elapsed() < FRESH
     }
 
     /// Where a code's link will be once it is looked up; notes it to be, unless it has been, or can't be a code.
@@ -267,6 +277,20 @@ mod tests {
         assert_eq!(at(5), (None, Analytics::Internal));
         assert_eq!(at(15), (Some(1), Analytics::Internal));
         assert_eq!(at(20), (Some(2), Analytics::Billed));
+    }
+
+    #[test]
+    fn what_was_looked_up_is_good_for_the_next_file_if_the_same_codes_count() {
+        let links = links(None, UnknownCodes::Keep);
+        let same = links.scope.clone();
+        assert!(links.are_good_for(&same));
+        for other in [
+            Scope { workspace: Some("w".into()), ..same.clone() },
+            Scope { unknown_codes: UnknownCodes::Ignore, ..same.clone() },
+            Scope { any_domain: true, ..same },
+        ] {
+            assert!(!links.are_good_for(&other), "{other:?}");
+        }
     }
 
     #[tokio::test]

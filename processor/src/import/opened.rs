@@ -1,7 +1,7 @@
 //! What a file is found to be before its first line is taken in: a log of some format or events made elsewhere, how its
 //! lines are known, and who reads them.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use ingest::edge::format::Sample;
@@ -16,6 +16,7 @@ use super::judge::OwnEvents;
 use super::land::contained;
 use super::links::{Links, Scope};
 use super::options::ImportOptions;
+use super::pipeline::Retired;
 use super::reading::Reading;
 use super::run::{ID_DIGITS, Run};
 use super::stored::{row_of, rows};
@@ -184,12 +185,15 @@ impl Run {
         }
     }
 
-    /// Who reads the lines.
-    pub(super) fn workers(&self, reading: Reading, import_id: &str) -> Vec<Worker> {
+    /// Who reads the lines: those of a file before, as far as there are any.
+    pub(super) fn workers(&self, reading: Reading, import_id: &str, before: &Retired) -> Vec<Worker> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = if self.shared.config.threads == 0 { cores } else { self.shared.config.threads };
         let rules = self.shared.rules(reading, import_id);
-        (0..threads).map(|_| self.shared.worker(&rules, &self.options)).collect()
+        let scope = self.shared.scope(&self.options);
+        let mut before = std::mem::take(&mut *before.lock().unwrap_or_else(PoisonError::into_inner)).into_iter();
+        let mut again = || before.next().and_then(|worker| worker.again(&rules, &scope));
+        (0..threads).map(|_| again().unwrap_or_else(|| self.shared.worker(&rules, &self.options))).collect()
     }
 }
 
@@ -214,15 +218,19 @@ impl Shared {
         })
     }
 
-    /// One who reads lines.
-    pub(super) fn worker(&self, rules: &Arc<Rules>, options: &ImportOptions) -> Worker {
-        let scope = Scope {
+    /// Which codes count.
+    fn scope(&self, options: &ImportOptions) -> Scope {
+        Scope {
             workspace: options.workspace.clone(),
             unknown_codes: options.unknown_codes,
             domains: self.config.domains.clone(),
             any_domain: options.events.is_some(),
-        };
-        let links = Links::new(Arc::clone(&self.directory), scope);
+        }
+    }
+
+    /// One who reads lines.
+    pub(super) fn worker(&self, rules: &Arc<Rules>, options: &ImportOptions) -> Worker {
+        let links = Links::new(Arc::clone(&self.directory), self.scope(options));
         Worker::new(Arc::clone(rules), Arc::clone(&self.enricher), links, Arc::clone(&self.keys))
     }
 }

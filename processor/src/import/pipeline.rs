@@ -60,6 +60,9 @@ struct Step<T> {
     body: T,
 }
 
+/// Workers that have parsed the last lines of a file: those of the next begin with what these know.
+pub(super) type Retired = Arc<Mutex<Vec<Worker>>>;
+
 type Done = Result<Step<Parsed>, Failure>;
 
 /// Cuts blocks into chunks.
@@ -127,6 +130,7 @@ impl Chunks {
         lines: LineReader<Contents<Reader>>,
         parser: FileParser,
         workers: Vec<Worker>,
+        retired: &Retired,
         made_ids: Option<Arc<str>>,
         chunk_lines: u64,
     ) -> Result<Self, Failure> {
@@ -147,7 +151,13 @@ impl Chunks {
         };
         for worker in workers {
             let (waiting, done, runtime) = (Arc::clone(&waiting), done.clone(), runtime.clone());
-            spawned("import-parse", Box::new(move || parse_all(worker, &waiting, &done, &runtime)))?;
+            let retired = Arc::clone(retired);
+            let parse = move || {
+                if let Some(worker) = parse_all(worker, &waiting, &done, &runtime) {
+                    retired.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+                }
+            };
+            spawned("import-parse", Box::new(parse))?;
         }
         spawned(
             "import-read",
@@ -258,18 +268,23 @@ fn read_all(
     Ok(())
 }
 
-/// A parser's thread.
-fn parse_all(mut worker: Worker, waiting: &Mutex<Receiver<Step<Job>>>, done: &mpsc::Sender<Done>, runtime: &Handle) {
+/// A parser's thread. Gives the worker back after the last line.
+fn parse_all(
+    mut worker: Worker,
+    waiting: &Mutex<Receiver<Step<Job>>>,
+    done: &mpsc::Sender<Done>,
+    runtime: &Handle,
+) -> Option<Worker> {
     let mut arena = Arena::new();
     loop {
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Step { number, raw_bytes, ends_chunk, ending, body: job }) = job else { return };
+        let Ok(Step { number, raw_bytes, ends_chunk, ending, body: job }) = job else { return Some(worker) };
         let parsed = runtime.block_on(worker.work(&job, &arena));
         arena.reset();
         let step = parsed.map(|body| Step { number, raw_bytes, ends_chunk, ending, body });
         let failed = step.is_err();
         if done.blocking_send(step).is_err() || failed {
-            return;
+            return None;
         }
     }
 }

@@ -18,7 +18,7 @@ use super::importer::{Progress, Shared, Tables};
 use super::land::{Lander, Resumed, contained};
 use super::opened::Content;
 use super::options::{ImportOptions, Input};
-use super::pipeline::Chunk;
+use super::pipeline::{Chunk, Retired};
 use super::recount::held;
 use super::side::Origin;
 use super::stored::row_of;
@@ -127,9 +127,11 @@ impl Run {
         let way = Way { content, reading };
         let parsing = match begun.and_then(|begun| begun.parsing(import_id, &way)) {
             Some(parsing) => parsing,
-            None => self.parse(opened, hashed, way.reading.clone(), import_id).map_err(|failure| failure.of(name))?,
+            None => self
+                .parse(opened, hashed, way.reading.clone(), import_id, &Retired::default())
+                .map_err(|failure| failure.of(name))?,
         };
-        self.free_parsers(parsing.ended, way);
+        self.free_parsers(parsing.ended, way, parsing.retired);
         let drafts = ahead.may_draft && done == 0 && matches!(parsing.check, Check::Due(..));
         let lander = Lander {
             settler: &mut tables.settler,
@@ -208,11 +210,11 @@ impl Run {
     }
 
     /// Gives the parsers free for the next file when the last line of this one is parsed.
-    fn free_parsers(&self, mut ended: watch::Receiver<bool>, way: Way) {
+    fn free_parsers(&self, mut ended: watch::Receiver<bool>, way: Way, retired: Retired) {
         let parsers = self.shared.parsers.clone();
         tokio::spawn(async move {
             if ended.wait_for(|ended| *ended).await.is_ok() {
-                parsers.send_replace(Parsers::Free(Box::new(way)));
+                parsers.send_replace(Parsers::Free(Box::new(way), retired));
             }
         });
     }

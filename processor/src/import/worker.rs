@@ -13,7 +13,7 @@ use schemas::{ClickBuilder, ClickId, UtcMicros};
 
 use super::error::Failure;
 use super::judge::Word;
-use super::links::{Links, Slot};
+use super::links::{Links, Scope, Slot};
 use super::reading::{Name, Reading};
 use super::tally::{KEPT_BYTES, RejectedLine, Tally};
 use crate::enrich::{EdgeLine, Enricher};
@@ -61,6 +61,11 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(rules: Arc<Rules>, enricher: Arc<Enricher>, links: Links, keys: Arc<dyn VisitorKeys>) -> Self {
         Self { rules, enricher, links, keys, day_keys: HashMap::new(), rows: ClickBuilder::new() }
+    }
+
+    /// The same for another file; `None` where what it knows of links may not hold for that.
+    pub(super) fn again(self, rules: &Arc<Rules>, scope: &Scope) -> Option<Self> {
+        self.links.are_good_for(scope).then(|| Self { rules: Arc::clone(rules), ..self })
     }
 
     /// Parses a block, asks for the links and visitor keys it needs, and makes its rows.

@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::ahead::{Parsers, Way};
 use super::super::opened::Content;
 use super::super::options::Body;
+use super::super::pipeline::Retired;
 use super::events::{as_origin, bench, told_at};
 use super::*;
 
@@ -24,7 +25,7 @@ async fn way_now(bench: &Bench) -> Way {
 
 /// A log, read ahead while another one's last lines land.
 async fn read_ahead(bench: &Bench, log: &str, way: Way) -> Input {
-    bench.importer.shared.parsers.send_replace(Parsers::Free(Box::new(way)));
+    bench.importer.shared.parsers.send_replace(Parsers::Free(Box::new(way), Retired::default()));
     let input = Input::stream("next.log", std::io::Cursor::new(log.as_bytes().to_vec()));
     let input = bench.importer.read_ahead(input, &by_status()).await.unwrap();
     let Body::Ahead(ahead) = &input.body else { unreachable!() };
@@ -68,7 +69,7 @@ async fn a_guess_that_the_lake_contradicts_is_parsed_anew() {
 async fn another_sort_of_file_is_not_guessed_at() {
     let bench = bench();
     let way = Way { content: Content::Log(Format::Caddy, Ids::StatusOnly), ..way_now(&bench).await };
-    bench.importer.shared.parsers.send_replace(Parsers::Free(Box::new(way)));
+    bench.importer.shared.parsers.send_replace(Parsers::Free(Box::new(way), Retired::default()));
     let log = line(1, 1_500, "HIT", "k");
     let input = Input::stream("next.log", std::io::Cursor::new(log.into_bytes()));
     let input = bench.importer.read_ahead(input, &by_status()).await.unwrap();
