@@ -42,7 +42,10 @@ pub enum QueryError {
     #[error("the query took longer than {} s and was stopped", .0.as_secs())]
     Deadline(Duration),
     /// It needed more memory or temporary disk than one query may have; the caller asks for less, or later.
-    #[error("the query needed more memory than there is: {0}")]
+    #[error(
+        "the query needed more memory than there is: {0}; group by fewer or less different values, ask for a shorter time, or \
+         count with approx_distinct(x) in place of count(DISTINCT x)"
+    )]
     Resources(String),
     /// The answer is bigger than one answer may be; the caller asks for less.
     #[error("the answer has more than {limit} {unit}")]

@@ -11,7 +11,7 @@ pub(crate) fn classify(error: &DataFusionError) -> QueryError {
     }
     let root = error.find_root();
     match root {
-        DataFusionError::ResourcesExhausted(message) => QueryError::Resources(first_line(message)),
+        DataFusionError::ResourcesExhausted(message) => QueryError::Resources(exhausted(message)),
         // its own text is that of a debugger
         DataFusionError::SQL(error, _) => QueryError::Statement(first_line(&error.to_string())),
         DataFusionError::Plan(_)
@@ -37,6 +37,11 @@ fn is_missing_file(error: &DataFusionError) -> bool {
     text.contains("Object at location") && text.contains("not found")
 }
 
+/// What could not be had. The engine names the greatest users of memory first, line by line, and says that last.
+fn exhausted(message: &str) -> String {
+    first_line(message.rsplit_once("\nError: ").map_or(message, |(_, cause)| cause))
+}
+
 fn first_line(message: &str) -> String {
     message.lines().next().unwrap_or_default().trim_end_matches('.').to_owned()
 }
@@ -51,6 +56,10 @@ mod tests {
         assert!(matches!(classify(&plan), QueryError::Statement(text) if text.contains("no column x")));
         let memory = DataFusionError::ResourcesExhausted("no room".into());
         assert!(matches!(classify(&memory), QueryError::Resources(_)));
+        let users = "Additional allocation failed for A with top memory consumers (across reservations) as:\n  A#1(can \
+                     spill: true) consumed 9 MB\nError: Failed to allocate additional 1 MB for A.";
+        let told = classify(&DataFusionError::ResourcesExhausted(users.into())).to_string();
+        assert!(told.contains(": Failed to allocate additional 1 MB for A; group by"), "whole, and what to do: {told}");
         let gone = object_store::Error::NotFound { path: "a".into(), source: "b".into() };
         assert!(matches!(classify(&DataFusionError::ObjectStore(Box::new(gone))), QueryError::Stale(_)));
         let text = "Parquet error: Failed to fetch metadata for file a: Object at location /a not found: No such file";
