@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::access::Tokens;
 use super::changing::Changes;
 use super::events::Events;
+use super::losses::Keeper;
 use super::metrics::JournalMetrics;
 use super::ops::{Ops, Writable};
 use super::own::OwnJournals;
@@ -152,6 +153,9 @@ async fn start(
         let started = Process::start(config, &store, &lake, beside, &mut metrics, back).await?;
         (counted, standing) = (Some(started.0), Some(started.1));
     }
+    if roles.redirect || roles.process {
+        keep_losses(config, &store, own.clone(), standing.clone().map(|standing| (lake.clone(), standing)), back);
+    }
     if let Some(socket) = sockets.manage {
         let router = manage_router(config, &store, &lake, counted, &mut metrics);
         front.spawn("management API", serve(socket, router, front.stop_token()));
@@ -174,6 +178,26 @@ async fn start(
     ops.set_ready(true);
     greet(config, roles, login.as_deref());
     Ok(Started { ops, store, own, forwarded, health, serving })
+}
+
+/// Sees to it that what journals lose becomes rows of `gaps`: told to whoever has the lake, or written where it is here.
+fn keep_losses(
+    config: &Config,
+    store: &LinkStore,
+    own: OwnJournals,
+    records: Option<(processor::lake::Lake, watch::Receiver<Standing>)>,
+    back: &mut Tasks,
+) {
+    let keeper = Keeper::new(own, config.journal_dir(), store.clone());
+    let keeper = match records {
+        Some((lake, standing)) => keeper.recording(lake, standing),
+        None => keeper,
+    };
+    let stop = back.stop_token();
+    back.spawn("losses", async move {
+        keeper.run(stop).await;
+        Ok(())
+    });
 }
 
 /// Ends the journals, and lets the lake catch up with them if this process brings clicks into it.

@@ -19,7 +19,6 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::journals::ids_in;
-use super::losses::Recorder;
 use super::own::OwnJournals;
 use super::signs::{Failing, Progress};
 use super::standing::{self, Standing};
@@ -142,8 +141,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Hands journals to the hot path, whose `status` comes along, gives up those that are silent, and writes down what
-    /// they have lost.
+    /// Hands journals to the hot path, whose `status` comes along, and gives up those that are silent.
     fn start(self, status: watch::Receiver<HotStatus>, hand_over: mpsc::Sender<Seating>, back: &mut Tasks) {
         let Self { config, store, lake, own, through, standing, shown } = self;
         let directory = config.journal_dir();
@@ -160,13 +158,6 @@ impl Reading<'_> {
         let stop = back.stop_token();
         back.spawn("silent journals", async move {
             watcher.run(stop).await;
-            Ok(())
-        });
-        let all = own.cloned().unwrap_or_default();
-        let recorder = Recorder::new(all, directory.clone(), lake.clone(), store.clone(), standing.clone());
-        let stop = back.stop_token();
-        back.spawn("losses", async move {
-            recorder.run(stop).await;
             Ok(())
         });
         let (stop, mut right_lake, own, through) = (back.stop_token(), standing, own.cloned(), through.cloned());

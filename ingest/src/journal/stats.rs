@@ -28,6 +28,12 @@ impl Refusal {
             Self::TooLong => "too_long",
         }
     }
+
+    /// The refusal of this word.
+    pub fn of_word(word: &str) -> Option<Self> {
+        let all = [Self::NearlyFull, Self::Full, Self::Disk, Self::Sealed, Self::TooLong];
+        all.into_iter().find(|refusal| refusal.as_str() == word)
+    }
 }
 
 /// Events that are gone, and when that was: enough for a row of `gaps`. Of billed clicks it is kept on disk and goes on

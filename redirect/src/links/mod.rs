@@ -1,6 +1,6 @@
 //! The link store: links and their revisions, workspaces and tokens, and what the pipeline keeps beside them (the
 //! registry of journals, what the lake holds of them through a topic, what is published from it, visitor keys, the queue
-//! of edge logs and their sources). One SQLite file, or a schema of a PostgreSQL server, used by several processes at once.
+//! of edge logs and their sources, clicks that were lost). One SQLite file, or a schema of a PostgreSQL server, used by several processes at once.
 //!
 //! ```text
 //! manage, CLI ──create/change──► LinkStore ──Changed──► caches of this process
@@ -34,6 +34,7 @@ mod edge_queue;
 mod edge_sources;
 mod error;
 mod leases;
+mod losses;
 mod read;
 mod registry;
 #[cfg(test)]
@@ -59,6 +60,7 @@ pub use edge_queue::{EndedLog, Enqueued, Staged, watched_id};
 pub use edge_sources::EdgeSource;
 pub use error::{FieldError, LinkError};
 pub use leases::{Claim, Claimed, Holder};
+pub use losses::ToldLosses;
 pub use read::{ListLinks, Page, Target, Which};
 
 /// How many changes a slow listener may be behind before it is told that it missed some.
