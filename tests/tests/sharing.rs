@@ -1,8 +1,10 @@
-//! Two processors share a topic by leases on PostgreSQL, each on a data folder of its own; one is killed under load, and
-//! comes back. The broker stands in for Fluvio.
+//! Two processors share a topic by leases on PostgreSQL, each on a data folder of its own; one ends, is killed or paused under
+//! load, and comes back. The broker stands in for Fluvio.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use schemas::UtcMicros;
 use tests::load::Connection;
 use tests::node::Node;
 use tests::postgres::Postgres;
@@ -20,6 +22,8 @@ struct Shared {
     one: Node,
     other: Node,
     sent: u64,
+    /// When the last click had been answered.
+    last: UtcMicros,
 }
 
 impl Shared {
@@ -30,22 +34,40 @@ impl Shared {
             assert_eq!(connection.send(&click("shared")).await?.status, 302);
         }
         self.sent += clicks;
+        self.last = UtcMicros::now();
         Ok(())
     }
 
-    /// Waits until every click that was sent is a row, and checks that none is two.
+    /// Waits until every click that was sent is a row, and said to be; checks that none is two.
     async fn all_there(&self) -> anyhow::Result<()> {
         let begin = Instant::now();
+        let complete = "SELECT at FROM store_0.published WHERE name = 'complete_through'";
         loop {
             let counted = rows(&self.redirect, "shared").await?;
-            if counted == self.sent {
+            let through = UtcMicros(self.server.psql(complete)?.parse().unwrap_or_default());
+            if counted == self.sent && through >= self.last {
                 return Ok(());
             }
             let logs = (self.one.log(), self.other.log());
-            anyhow::ensure!(counted < self.sent, "{counted} rows of {} clicks", self.sent);
-            anyhow::ensure!(begin.elapsed() < PATIENCE, "{counted} of {}\n{}\n{}", self.sent, logs.0, logs.1);
+            anyhow::ensure!(counted <= self.sent, "{counted} rows of {} clicks", self.sent);
+            let is_in_time = begin.elapsed() < PATIENCE;
+            anyhow::ensure!(
+                is_in_time,
+                "{counted} of {}, complete through {through} of {}\n{}\n{}",
+                self.sent,
+                self.last,
+                logs.0,
+                logs.1
+            );
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
+    }
+
+    /// Sends a signal to the second processor.
+    fn signal(&self, signal: &str) -> anyhow::Result<()> {
+        let pid = self.other.pid().unwrap_or_default().to_string();
+        anyhow::ensure!(Command::new("kill").args([signal, &pid]).status()?.success(), "kill {signal} failed");
+        Ok(())
     }
 
     /// Waits until the partitions are held like this, the fewest first.
@@ -80,7 +102,8 @@ async fn processors_share_a_topic_and_take_over_from_one_another() -> anyhow::Re
         let node = Node::new(crate::binary(), "domains = [\"go.test\"]\nworkers = 1", &settings)?;
         anyhow::Ok(node.with_environment(vec![("HIGHWATER_LAKE", lake.path().display().to_string())]))
     };
-    let mut all = Shared { server, redirect: node()?, one: node()?, other: node()?, sent: 0 };
+    let mut all =
+        Shared { server, redirect: node()?, one: node()?, other: node()?, sent: 0, last: UtcMicros::default() };
     all.redirect.ok(&["link", "add", "https://example.com/", "--code", "shared"])?;
     all.redirect.start_with(&["redirect"]).await?;
     all.one.start_with(&["process"]).await?;
@@ -91,6 +114,7 @@ async fn processors_share_a_topic_and_take_over_from_one_another() -> anyhow::Re
     all.until_held(&[2, 2]).await?;
     all.send(100).await?;
     all.all_there().await?;
+    come_and_go(&mut all).await?;
 
     // one is killed, with clicks in its hands; the other takes over when its word has ended
     all.send(100).await?;
@@ -124,4 +148,26 @@ async fn processors_share_a_topic_and_take_over_from_one_another() -> anyhow::Re
     let verified = all.one.json(&["verify", "--json"])?;
     assert_eq!(verified["ok"], true, "{verified:#}");
     Ok(())
+}
+
+/// The second of two that share ends, and comes back; then it is paused until the first has taken over. Each goes on where
+/// the other was.
+async fn come_and_go(all: &mut Shared) -> anyhow::Result<()> {
+    all.other.stop().await?;
+    all.until_held(&[4]).await?;
+    all.send(100).await?;
+    all.all_there().await?;
+    all.other.start_with(&["process"]).await?;
+    all.until_held(&[2, 2]).await?;
+    all.send(100).await?;
+    all.all_there().await?;
+
+    all.signal("-STOP")?;
+    all.send(100).await?;
+    all.until_held(&[4]).await?;
+    all.send(100).await?;
+    all.signal("-CONT")?;
+    all.until_held(&[2, 2]).await?;
+    all.send(100).await?;
+    all.all_there().await
 }

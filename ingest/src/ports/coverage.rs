@@ -96,8 +96,8 @@ pub trait Coverage: Send + Sync + Debug {
     async fn covered(&self, generation: &Generation) -> Result<Vec<Covered>, PortError>;
 
     /// Stores how far the lake is, and publishes `complete_through` as `Registry::publish` does. A journal is as far as the
-    /// partition that is least far, and is closed when it has ended in all of them. Nothing goes back. Returns the
-    /// published value.
+    /// partition that is least far, and is closed when it has ended in all of them. Nothing goes back, whoever of several
+    /// owners of a partition says it. Returns the published value.
     async fn cover(
         &self,
         generation: &Generation,

@@ -23,7 +23,7 @@ use super::lanes::Lanes;
 use super::rows::Rows;
 use super::whole::Topic;
 use crate::journal::Journal;
-use crate::ports::{Coverage, Generation};
+use crate::ports::{Coverage, Generation, Missing};
 
 /// How often the link store is asked what the lake holds.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -117,7 +117,7 @@ struct Node {
     rows: watch::Sender<Arc<Rows>>,
     /// Each journal that has a task, and whether all of it has been handed to the lanes.
     known: HashMap<JournalId, Arc<AtomicBool>>,
-    answered: HashMap<(JournalId, u32), u32>,
+    answered: HashMap<(JournalId, u32), Missing>,
     /// Ended with the generation.
     tasks: JoinSet<()>,
 }
@@ -159,7 +159,7 @@ impl Node {
         for row in rows.asked(&self.answered) {
             let Some(journal) = journals.iter().find(|journal| journal.id() == row.journal) else { continue };
             let Some(missing) = row.missing else { continue };
-            self.answered.insert((row.journal, row.partition), missing.asked);
+            self.answered.insert((row.journal, row.partition), missing);
             self.tasks.spawn(self.way_of(journal).again(row, missing.to));
         }
         self.rows.send_if_modified(|known| std::mem::replace(known, Arc::clone(&rows)) != rows);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use schemas::JournalId;
 
-use crate::ports::Covered;
+use crate::ports::{Covered, Missing};
 
 /// Rows of one generation, by journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,10 +25,11 @@ impl Rows {
     }
 
     /// The rows with something missing whose last asking hasn't been answered: `answered` holds, for a journal and partition,
-    /// the last that was.
-    pub(super) fn asked(&self, answered: &HashMap<(JournalId, u32), u32>) -> Vec<Covered> {
+    /// the last that was. The number alone tells nothing: each hole is asked for from 1 on.
+    pub(super) fn asked(&self, answered: &HashMap<(JournalId, u32), Missing>) -> Vec<Covered> {
         let is_new = |row: &&Covered| {
-            row.missing.is_some_and(|missing| answered.get(&(row.journal, row.partition)) != Some(&missing.asked))
+            let of = (row.journal, row.partition);
+            row.missing.is_some_and(|missing| missing.to > row.covered && answered.get(&of) != Some(&missing))
         };
         self.0.values().flatten().filter(is_new).copied().collect()
     }
@@ -39,7 +40,6 @@ mod tests {
     use schemas::UtcMicros;
 
     use super::*;
-    use crate::ports::Missing;
 
     #[test]
     fn an_asking_is_answered_once_and_an_end_is_one_in_all_partitions() {
@@ -56,8 +56,12 @@ mod tests {
         assert!(!rows.has_ended(journal) && !rows.has_ended(JournalId::new()));
         let mut answered = HashMap::new();
         assert_eq!(rows.asked(&answered), [row(1, false, Some(1))]);
-        answered.insert((journal, 1), 1);
+        answered.insert((journal, 1), Missing { to: 9, asked: 1 });
         assert_eq!(rows.asked(&answered), []);
+        let later = Covered { covered: 20, missing: Some(Missing { to: 30, asked: 1 }), ..row(1, false, None) };
+        assert_eq!(Rows::new(vec![later]).asked(&answered), [later], "another hole");
+        let closed = Covered { covered: 9, ..row(1, false, Some(2)) };
+        assert_eq!(Rows::new(vec![closed]).asked(&answered), [], "another owner has closed it");
         let rows = Rows::new(vec![row(0, true, None), row(1, true, Some(2))]);
         assert_eq!(rows.asked(&answered), [row(1, true, Some(2))]);
         assert!(rows.has_ended(journal));

@@ -50,8 +50,10 @@ pub(super) struct Committer {
     budget_permits: u32,
     /// Each ends with the number of its slot.
     readers: JoinSet<usize>,
-    /// Who is to be told that a reader has ended.
-    leaving: HashMap<usize, oneshot::Sender<()>>,
+    /// Partitions that are being left.
+    pub(super) leaving: HashMap<usize, Leaving>,
+    /// The number of the last progress that is published.
+    published: watch::Receiver<u64>,
     next_slot: usize,
     /// Partitions that wait for the lake to tell where they begin.
     arriving: Vec<Box<dyn Partition>>,
@@ -59,8 +61,19 @@ pub(super) struct Committer {
     pub(super) status: watch::Sender<HotStatus>,
 }
 
+/// A partition that is being left: until its reader has ended, and what has landed of it is published, so that who reads it
+/// next finds no hole.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    /// Who is to be told.
+    left: oneshot::Sender<()>,
+    /// The number of the progress that is to be published before.
+    after: u64,
+    is_read: bool,
+}
+
 impl Committer {
-    pub(super) fn new(path: HotPath, progress: watch::Sender<Progress>) -> Self {
+    pub(super) fn new(path: HotPath, progress: watch::Sender<Progress>, published: watch::Receiver<u64>) -> Self {
         let HotPath { lake, registry: _, coverage: _, enrich, config, metrics, status } = path;
         let budget_permits = u32::try_from((2 * config.max_bytes / PERMIT_BYTES).max(1)).unwrap_or(u32::MAX >> 3);
         let floor = UtcMicros::now().plus(config.skew);
@@ -87,6 +100,7 @@ impl Committer {
             budget_permits,
             readers: JoinSet::new(),
             leaving: HashMap::new(),
+            published,
             next_slot: 0,
             arriving: Vec::new(),
             lake,
@@ -99,7 +113,7 @@ impl Committer {
 
     pub(super) async fn run(
         mut self,
-        mut seatings: mpsc::Receiver<Seating>,
+        seatings: &mut mpsc::Receiver<Seating>,
         cancel: CancellationToken,
     ) -> Result<(), HotError> {
         let (out, mut news) = mpsc::channel(MESSAGES);
@@ -126,9 +140,12 @@ impl Committer {
                 message = news.recv() => if let Some(message) = message { self.hear(message) },
                 Some(ended) = self.readers.join_next(), if !self.readers.is_empty() => {
                     let slot = ended.map_err(|_| HotError::Panicked { task: "reader" })?;
-                    // whoever waited may be gone
-                    let _told = self.leaving.remove(&slot).map(|left| left.send(()));
+                    if let Some(leaving) = self.leaving.get_mut(&slot) {
+                        leaving.is_read = false;
+                    }
+                    self.tell_left();
                 }
+                Ok(()) = self.published.changed(), if !self.leaving.is_empty() => self.tell_left(),
                 () = tokio::time::sleep_until(wake.into()) => {}
             }
             while let Ok(message) = news.try_recv() {
@@ -213,7 +230,7 @@ impl Committer {
         self.tell();
     }
 
-    /// Lets a partition go, and tells of it when its reader has ended. A commit of it whose outcome is unknown may still
+    /// Lets a partition go, and tells of it when it is left. A commit of it whose outcome is unknown may still
     /// land: the floor is lifted over its ids.
     fn leave(&mut self, name: &str, left: oneshot::Sender<()>) {
         self.arriving.retain(|partition| partition.name() != name);
@@ -226,9 +243,20 @@ impl Committer {
             info!(partition = name, at = slot.position(), "left");
             self.metrics.forget_partition(&slot.name);
         }
-        self.leaving.insert(number, left);
+        let after = self.progress.borrow().number;
+        self.leaving.insert(number, Leaving { left, after, is_read: true });
         self.lift_floor();
         self.tell();
+    }
+
+    /// Tells of partitions that are left by now.
+    fn tell_left(&mut self) {
+        let published = *self.published.borrow_and_update();
+        for (_, leaving) in self.leaving.extract_if(|_, leaving| !leaving.is_read && leaving.after <= published) {
+            // whoever waited may be gone
+            let _told = leaving.left.send(());
+        }
+        self.finish();
     }
 
     /// Others may have judged ids of a partition that comes, or comes back: up to now, and up to the newest event in the

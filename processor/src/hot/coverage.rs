@@ -8,6 +8,10 @@
 //! Batches come more than once and, after a loss, not in order. Their clicks are taken in whenever they come, since ids say
 //! what is new; here only what they cover is kept. A journal is covered up to the first hole behind what was published; a
 //! hole is asked for, and what has landed behind it needn't come again.
+//!
+//! A partition has other owners before, after and, while one of them is paused, beside this process. What they publish is as
+//! true as what has landed here, so both are put together, and that before a hole is believed: it may be closed by what
+//! another has landed.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -93,6 +97,22 @@ impl Published {
         Self { row, asked: None }
     }
 
+    /// Puts what is published, by whomever, together with what is known: nothing goes back.
+    pub(super) fn learn(&mut self, row: Covered) {
+        let asked = |row: &Covered| row.missing.map_or(0, |missing| missing.asked);
+        if asked(&row) > asked(&self.row) {
+            self.row.missing = row.missing;
+        }
+        self.row.covered = self.row.covered.max(row.covered);
+        self.row.through = self.row.through.max(row.through);
+        self.row.ended |= row.ended;
+    }
+
+    /// Whether something is missing between what is known to be covered and what has landed.
+    pub(super) fn has_hole(&self, landed: &Stretches) -> bool {
+        landed.reach(self.row.covered).1.is_some()
+    }
+
     /// Takes what has landed; returns the row to publish when it is another one. `next` and `end` are the partition's.
     ///
     /// A hole is asked for when it is seen, and again when what was asked for should have been read by now and wasn't.
@@ -113,7 +133,11 @@ impl Published {
 
     fn ask(&mut self, from: u64, to: u64, next: u64, end: u64, now: Instant) -> Missing {
         let number = self.row.missing.map_or(0, |missing| missing.asked);
-        if let Some(asked) = self.asked.as_mut().filter(|asked| asked.from == from && asked.missing.to == to) {
+        // what has become smaller is on its way
+        if let Some(asked) = self.asked.as_mut().filter(|asked| asked.from <= from && to <= asked.missing.to) {
+            if asked.from < from {
+                (asked.from, asked.since, asked.due_at) = (from, now, None);
+            }
             if asked.due_at.is_none() && now.duration_since(asked.since) >= SENT_WITHIN {
                 asked.due_at = Some(end);
             }

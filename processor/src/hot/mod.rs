@@ -108,7 +108,7 @@ pub enum Seating {
     Leave {
         /// The partition's name.
         name: String,
-        /// Told once nothing of it is read or committed here any more.
+        /// Told once nothing of it is read or committed here any more, and what has landed of it is published.
         left: oneshot::Sender<()>,
     },
 }
@@ -199,16 +199,17 @@ impl HotPath {
 
     /// Brings the partitions that come through `seatings` into the lake, those that it isn't told to leave, until `cancel`;
     /// then reads what is there, commits it, and closes the journals that are sealed and whole in the lake. When it is
-    /// done, and nothing is read or committed any more, `seatings` is closed.
+    /// done, nothing is read or committed any more, and what has landed is published, `seatings` is closed.
     ///
     /// # Errors
     /// As [`HotError`] says. A lake or registry that is down is none: it is tried again.
-    pub async fn run(self, seatings: mpsc::Receiver<Seating>, cancel: CancellationToken) -> Result<(), HotError> {
+    pub async fn run(self, mut seatings: mpsc::Receiver<Seating>, cancel: CancellationToken) -> Result<(), HotError> {
         let (progress, published) = watch::channel(publish::Progress::default());
         let (registry, coverage) = (Arc::clone(&self.registry), self.coverage.clone());
         let publisher = Publisher::new(registry, coverage, self.metrics.clone());
+        let committer = Committer::new(self, progress, publisher.published());
         let publisher = tokio::spawn(publisher.run(published));
-        let drained = Committer::new(self, progress).run(seatings, cancel).await;
+        let drained = committer.run(&mut seatings, cancel).await;
         // the committer is gone, and with it the sender: the publisher publishes a last time and ends
         publisher.await.map_err(|_| HotError::Panicked { task: "publisher" })?;
         drained

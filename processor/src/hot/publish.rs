@@ -23,11 +23,13 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// How far the lake is, as the committer knows it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
+    /// Counts what was told.
+    pub(super) number: u64,
     /// Of each journal, the last mark that has landed and the first frame that the lake lacks.
     pub(super) landed: BTreeMap<JournalId, Landed>,
     /// Sealed journals of which the lake holds all.
     pub(super) finished: BTreeSet<JournalId>,
-    /// Each partition of a topic.
+    /// Each partition of a topic; one that is being left too, until this is published.
     pub(super) topics: BTreeMap<usize, TopicProgress>,
 }
 
@@ -47,6 +49,7 @@ pub(super) struct Publisher {
     coverage: Option<Arc<dyn Coverage>>,
     closed: BTreeSet<JournalId>,
     topics: BTreeMap<Arc<Generation>, Topics>,
+    published: watch::Sender<u64>,
     metrics: Metrics,
 }
 
@@ -61,7 +64,13 @@ enum Unpublished {
 
 impl Publisher {
     pub(super) fn new(registry: Arc<dyn Registry>, coverage: Option<Arc<dyn Coverage>>, metrics: Metrics) -> Self {
-        Self { registry, coverage, closed: BTreeSet::new(), topics: BTreeMap::new(), metrics }
+        let (closed, topics, published) = (BTreeSet::new(), BTreeMap::new(), watch::Sender::default());
+        Self { registry, coverage, closed, topics, published, metrics }
+    }
+
+    /// The number of the last progress that is published.
+    pub(super) fn published(&self) -> watch::Receiver<u64> {
+        self.published.subscribe()
     }
 
     /// Publishes until the committer is gone, and a last time then.
@@ -69,10 +78,13 @@ impl Publisher {
         let mut is_last = false;
         loop {
             let now = progress.borrow_and_update().clone();
-            if let Err(failure) = self.publish(&now).await {
-                // what was to be published may or may not have been: the rows tell
-                self.topics.clear();
-                warn!(%failure, "progress is not published; trying again");
+            match self.publish(&now).await {
+                Ok(()) => drop(self.published.send_replace(now.number)),
+                Err(failure) => {
+                    // what was to be published may or may not have been: the rows tell
+                    self.topics.clear();
+                    warn!(%failure, "progress is not published; trying again");
+                }
             }
             if is_last {
                 return;
@@ -110,6 +122,7 @@ impl Publisher {
         self.topics.retain(|generation, _| of.contains_key(generation));
         for (generation, parts) in of {
             let topics = self.topics.entry(Arc::clone(generation)).or_default();
+            topics.keep(&parts);
             if !topics.knows(&parts) {
                 topics.learn(within(coverage.covered(generation)).await?);
             }

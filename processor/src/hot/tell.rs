@@ -17,10 +17,11 @@ impl Committer {
     pub(super) fn finish(&mut self) {
         let finished: Vec<usize> =
             self.slots.iter().filter(|(_, slot)| slot.is_finished()).map(|(number, _)| *number).collect();
-        let slots = &self.slots;
+        let (slots, leaving) = (&self.slots, &self.leaving);
         self.progress.send_if_modified(|progress| {
-            let mut is_news = progress.topics.len() > slots.values().filter(|slot| slot.part.is_some()).count();
-            progress.topics.retain(|number, _| slots.contains_key(number));
+            let before = progress.topics.len();
+            progress.topics.retain(|number, _| slots.contains_key(number) || leaving.contains_key(number));
+            let mut is_news = progress.topics.len() < before;
             for (number, slot) in slots {
                 is_news |= slot.part.is_some() && note_topic(&mut progress.topics, *number, slot);
                 for &(id, through) in &slot.marks {
@@ -33,6 +34,7 @@ impl Committer {
                     is_news |= progress.finished.insert(journal);
                 }
             }
+            progress.number += u64::from(is_news);
             is_news
         });
         let mut is_any = false;

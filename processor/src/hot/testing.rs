@@ -241,8 +241,13 @@ pub(crate) struct TopicLog {
 impl TopicLog {
     /// The first of two partitions.
     pub(crate) fn new() -> Self {
+        Self::numbered(0)
+    }
+
+    /// One of two partitions.
+    pub(crate) fn numbered(number: u32) -> Self {
         let generation = Generation { topic: "t".into(), id: "g".into(), partitions: 2 };
-        Self { part: TopicPart { generation: Arc::new(generation), number: 0 }, log: Log::new() }
+        Self { part: TopicPart { generation: Arc::new(generation), number }, log: Log::new() }
     }
 
     /// Adds a batch with a click of each id, at the journal positions from `from` on; returns the offset after it.
@@ -313,6 +318,10 @@ impl Partition for TopicLogPartition {
 pub(crate) struct MemoryCoverage {
     pub(crate) rows: watch::Sender<BTreeMap<(JournalId, u32), Covered>>,
     pub(crate) reached: watch::Sender<BTreeMap<u32, Reached>>,
+    /// Whoever publishes waits while this is set.
+    pub(crate) holding: watch::Sender<bool>,
+    /// How many publications have begun.
+    pub(crate) begun: watch::Sender<u64>,
 }
 
 impl MemoryCoverage {
@@ -361,7 +370,9 @@ impl Coverage for MemoryCoverage {
         reached: &[Reached],
         now: UtcMicros,
     ) -> Result<UtcMicros, PortError> {
-        self.rows.send_modify(|rows| rows.extend(covered.iter().map(|row| ((row.journal, row.partition), *row))));
+        self.begun.send_modify(|begun| *begun += 1);
+        self.holding.subscribe().wait_for(|holding| !holding).await.unwrap();
+        self.rows.send_modify(|rows| covered.iter().for_each(|row| raise(rows, row)));
         self.reached.send_modify(|all| all.extend(reached.iter().map(|one| (one.partition, *one))));
         Ok(now)
     }
@@ -369,6 +380,13 @@ impl Coverage for MemoryCoverage {
     async fn reached(&self, _: &Generation) -> Result<Vec<Reached>, PortError> {
         Ok(self.reached.borrow().values().copied().collect())
     }
+}
+
+/// Publishes a row as a link store does: nothing of it goes back but what is missing.
+fn raise(rows: &mut BTreeMap<(JournalId, u32), Covered>, row: &Covered) {
+    let Some(known) = rows.get_mut(&(row.journal, row.partition)) else { return };
+    let (covered, through) = (known.covered.max(row.covered), known.through.max(row.through));
+    *known = Covered { covered, through, ended: known.ended | row.ended, ..*row };
 }
 
 /// What a registry holds.

@@ -1,4 +1,6 @@
 //! What is published of a topic: the rows that have changed since. Pure.
+//!
+//! Only rows of partitions that are read here are kept: of one that is left, the next owner goes on with them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -6,7 +8,7 @@ use std::time::Instant;
 use ingest::ports::{Covered, Reached};
 use schemas::JournalId;
 
-use super::coverage::Published;
+use super::coverage::{Published, Stretches};
 use super::publish::TopicProgress;
 
 /// The rows of one generation, as published.
@@ -17,16 +19,27 @@ pub(super) struct Topics {
 }
 
 impl Topics {
-    /// Whether there is a row for all that has landed.
-    pub(super) fn knows(&self, parts: &[&TopicProgress]) -> bool {
-        let has = |topic: &TopicProgress, journal: &JournalId| self.rows.contains_key(&(*journal, topic.part.number));
-        parts.iter().all(|topic| topic.landings.keys().all(|journal| has(topic, journal)))
+    /// Forgets what isn't one of `parts`: others go on with it.
+    pub(super) fn keep(&mut self, parts: &[&TopicProgress]) {
+        let is_read = |number: u32| parts.iter().any(|topic| topic.part.number == number);
+        self.rows.retain(|(_, number), _| is_read(*number));
+        self.reached.retain(|number, _| is_read(*number));
     }
 
-    /// Takes rows as they are in the link store; those known already are known better.
+    /// Whether what has landed can be put behind what is known: there is a row for it, and no hole between. If not, the rows
+    /// are to be learned anew.
+    pub(super) fn knows(&self, parts: &[&TopicProgress]) -> bool {
+        let follows = |number, (journal, landed): (&JournalId, &Stretches)| {
+            self.rows.get(&(*journal, number)).is_some_and(|published| !published.has_hole(landed))
+        };
+        parts.iter().all(|topic| topic.landings.iter().all(|landed| follows(topic.part.number, landed)))
+    }
+
+    /// Takes rows as they are in the link store: what others have published of partitions that are read here now is true too.
     pub(super) fn learn(&mut self, rows: Vec<Covered>) {
         for row in rows {
-            self.rows.entry((row.journal, row.partition)).or_insert_with(|| Published::new(row));
+            let known = self.rows.entry((row.journal, row.partition)).or_insert_with(|| Published::new(row));
+            known.learn(row);
         }
     }
 
@@ -109,5 +122,14 @@ mod tests {
         topics.learn(vec![covered(10, None)]);
         assert_eq!(follow(&mut topics, &topic), (vec![], vec![]), "known better");
         assert_eq!(asked.load(Ordering::Relaxed), 1);
+        assert!(!topics.knows(&[&topic]), "a hole may be closed by what others have published");
+        topics.learn(vec![covered(20, None)]);
+        assert!(topics.knows(&[&topic]));
+        assert_eq!(follow(&mut topics, &topic), (vec![covered(30, None)], vec![]));
+        topics.keep(&[&topic]);
+        assert!(topics.knows(&[&topic]));
+        topics.keep(&[]);
+        assert!(!topics.knows(&[&topic]), "who comes back reads anew");
+        assert_eq!(follow(&mut topics, &topic), (vec![], vec![reached]));
     }
 }

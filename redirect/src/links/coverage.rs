@@ -203,9 +203,11 @@ async fn follow(tx: &mut Tx, journal: JournalId) -> Result<(), LinkError> {
     Ok(())
 }
 
+/// Notes how far the lake is with a partition. One that was paused may say late what was true once: it moves nothing back.
 async fn reach(tx: &mut Tx, generation: &Generation, one: &Reached) -> Result<(), LinkError> {
     const SQL: &str = "INSERT INTO topic_reached (generation, part, next_at, end_at) VALUES ($1, $2, $3, $4)
-         ON CONFLICT (generation, part) DO UPDATE SET next_at = $3, end_at = $4";
+         ON CONFLICT (generation, part) DO UPDATE SET next_at = $3, end_at = $4
+         WHERE topic_reached.next_at <= $3";
     let insert = tx.query(SQL).bind(&generation.id).bind(one.partition);
     insert.bind(number(one.next)).bind(number(one.end)).run().await.doing(PUBLISHING)?;
     Ok(())

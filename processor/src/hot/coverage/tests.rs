@@ -74,6 +74,44 @@ fn what_does_not_come_is_asked_for_again_but_not_before_it_could_have() {
 }
 
 #[test]
+fn what_is_on_its_way_is_not_asked_for_again_when_some_of_it_has_come() {
+    let (start, mut stretches) = (Instant::now(), landed(&[(30, 40)]));
+    let mut published = Published::new(row(10));
+    let mut follow = |stretches: &Stretches, at: u64, next: u64| {
+        published.follow(stretches, next, 900, start + Duration::from_secs(at)).map(|row| (row.covered, row.missing))
+    };
+    let missing = |asked| Some(Missing { to: 30, asked });
+    assert_eq!(follow(&stretches, 0, 900), Some((10, missing(1))));
+    stretches.add(&cover(10, 15));
+    assert_eq!(follow(&stretches, 9, 900), Some((15, missing(1))));
+    stretches.add(&cover(20, 25));
+    assert_eq!(follow(&stretches, 12, 900), None, "it has gone on at 9");
+    assert_eq!(follow(&stretches, 19, 900), Some((15, Some(Missing { to: 20, asked: 2 }))), "but not since");
+    stretches.add(&cover(15, 20));
+    assert_eq!(follow(&stretches, 20, 900), Some((25, missing(3))), "another hole");
+}
+
+#[test]
+fn what_others_publish_closes_holes_and_nothing_goes_back() {
+    let (now, mut stretches) = (Instant::now(), landed(&[(0, 5)]));
+    let mut published = Published::new(row(0));
+    published.follow(&stretches, 1, 1, now);
+    // another one has had the partition meanwhile
+    stretches.add(&Cover { mark: Some(UtcMicros(90)), ..cover(20, 30) });
+    assert!(published.has_hole(&stretches));
+    published.learn(Covered { through: UtcMicros(60), missing: Some(Missing { to: 20, asked: 7 }), ..row(12) });
+    assert!(published.has_hole(&stretches));
+    let news = published.follow(&stretches, 2, 2, now).unwrap();
+    assert_eq!((news.covered, news.through, news.missing), (12, UtcMicros(60), Some(Missing { to: 20, asked: 8 })));
+    published.learn(Covered { ended: true, ..row(30) });
+    assert!(!published.has_hole(&stretches));
+    let news = published.follow(&stretches, 2, 2, now).unwrap();
+    assert_eq!((news.covered, news.through, news.ended, news.missing), (30, UtcMicros(90), true, None));
+    published.learn(row(3));
+    assert_eq!(published.row(), &news);
+}
+
+#[test]
 fn stretches_are_bounded_and_the_last_are_forgotten() {
     let covers: Vec<(u64, u64)> = (0..200).map(|n| (n * 10, n * 10 + 1)).collect();
     let stretches = landed(&covers);

@@ -108,6 +108,14 @@ impl Running {
         is_left.await.unwrap();
     }
 
+    /// Has a partition of a topic left, and waits until it is.
+    pub(super) async fn leave_topic(&self, log: &TopicLog) {
+        let (left, is_left) = oneshot::channel();
+        let name = log.part.generation.partition(log.part.number);
+        self.seatings.send(Seating::Leave { name, left }).await.unwrap();
+        is_left.await.unwrap();
+    }
+
     pub(super) async fn read_topic(&self, log: &TopicLog) {
         self.seatings.send(log.partition().into()).await.unwrap();
     }

@@ -100,7 +100,8 @@ async fn how_far_partitions_are_is_kept_for_status(place: Place) {
     let at = |partition, next, end| Reached { partition, next, end };
     store.cover(&generation, &[], &[at(1, 5, 9), at(0, 1, 1)], NOW).await.unwrap();
     store.cover(&generation, &[], &[at(1, 9, 9)], NOW).await.unwrap();
-    assert_eq!(store.reached(&generation).await.unwrap(), [at(0, 1, 1), at(1, 9, 9)]);
+    store.cover(&generation, &[], &[at(1, 8, 20)], NOW).await.unwrap();
+    assert_eq!(store.reached(&generation).await.unwrap(), [at(0, 1, 1), at(1, 9, 9)], "nothing goes back");
     let published = store.published_offsets().await.unwrap();
     assert_eq!(published, [(generation.partition(0), 1), (generation.partition(1), 9)]);
     store.begin_generation("clicks", 2, Some(&generation), NOW).await.unwrap();
