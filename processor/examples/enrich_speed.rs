@@ -1,14 +1,17 @@
 //! What enriching costs, on one thread: `cargo run --release -p processor --example enrich_speed [EVENTS] [DISTINCT]`.
 //!
 //! Encodes EVENTS clicks (default 1,000,000) with DISTINCT percent of distinct agents (default 2), then measures
-//! loading, an agent seen for the first time, one in cache, and decode + enrich + classify of the whole run.
+//! loading, an agent seen for the first time, one in cache, decode + enrich + classify of the whole run, and what a click
+//! costs that is sampled away by its head.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use processor::classify::Classifier;
 use processor::enrich::{EnrichConfig, Enricher};
-use schemas::{Analytics, ClickEvent, ClickId, LinkId, Method, UtcMicros, wire};
+use processor::sample::{Cap, Thinner};
+use schemas::sampling::is_kept;
+use schemas::{Analytics, ClickEvent, ClickId, JournalId, LinkId, Method, UtcMicros, wire};
 
 /// Forms of agents; `#` becomes a number, which makes them distinct.
 const FORMS: [&str; 8] = [
@@ -67,6 +70,29 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
     assert_eq!(failed, 0, "events that don't come back");
+    let (cap, mut thinner, mut away) = (Cap::default(), Thinner::default(), 0);
+    let (journal, link) = (JournalId::new(), LinkId::default());
+    cap.set(Some(1));
+    report("sampled away by its head", events, || {
+        // as many as a read brings
+        for batch in records.chunks(3_000) {
+            thinner.begin(cap.get());
+            for record in batch {
+                if let Ok(head) = wire::decode_head(record) {
+                    thinner.count(link, head.event_time);
+                }
+            }
+            for record in batch {
+                let Ok(head) = wire::decode_head(record) else { continue };
+                let rate = thinner.rate(journal, link, head.event_time, &cap);
+                if !is_kept(head.click_id, rate) {
+                    away += 1;
+                    black_box(fresh.class_of(head.agent_hash, head.signals.is_some_and(|signals| signals.is_head)));
+                }
+            }
+        }
+    });
+    println!("{away} of {events} sampled away");
     println!("resident memory {} MiB with {} agents known", resident_mib(), agents.len());
     Ok(())
 }

@@ -25,6 +25,12 @@ pub struct RowLabels {
     class: &'static str,
 }
 
+/// A class of clients.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ClassLabels {
+    class: &'static str,
+}
+
 /// Where a record was found to be known already.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct PathLabels {
@@ -61,6 +67,8 @@ pub struct PartitionLabels {
 pub struct Metrics {
     clicks_committed: Family<RowLabels, Counter>,
     duplicates: Family<PathLabels, Counter>,
+    sampled_away: Family<ClassLabels, Counter>,
+    sampling_rate: Gauge<f64, AtomicU64>,
     edge_log_lines: Family<LineLabels, Counter>,
     mismatched_hours: Gauge,
     edge_log_checks: Family<CheckLabels, Counter>,
@@ -79,6 +87,8 @@ impl Default for Metrics {
         Self {
             clicks_committed: Family::default(),
             duplicates: Family::default(),
+            sampled_away: Family::default(),
+            sampling_rate: Gauge::default(),
             edge_log_lines: Family::default(),
             mismatched_hours: Gauge::default(),
             edge_log_checks: Family::default(),
@@ -100,6 +110,10 @@ impl Metrics {
         let name = |name: &str| format!("highwater_{name}");
         registry.register(name("clicks_committed"), "Rows added to clicks", self.clicks_committed.clone());
         registry.register(name("duplicates"), "Records of a click that was there already", self.duplicates.clone());
+        let away = self.sampled_away.clone();
+        registry.register(name("sampled_away"), "Clicks of internal links that were sampled away", away);
+        let rate = self.sampling_rate.clone();
+        registry.register(name("sampling_rate"), "Share of clicks of internal links that is kept", rate);
         let lines = self.edge_log_lines.clone();
         registry.register(name("edge_log_lines"), "Records of edge logs, by what became of them", lines);
         let hours = self.mismatched_hours.clone();
@@ -172,11 +186,19 @@ impl Metrics {
         for ((source, class), rows) in &landed.rows {
             self.note_rows(*source, *class, *rows);
         }
+        for (class, clicks) in &landed.shed {
+            self.sampled_away.get_or_create(&ClassLabels { class: class.as_str() }).inc_by(*clicks);
+        }
         self.note_duplicates("hot", landed.duplicates);
         self.late.inc_by(landed.late);
         self.rejected.inc_by(landed.rejected);
         self.stream_gaps.inc_by(landed.gaps);
         self.commit_seconds.observe(seconds);
+    }
+
+    /// Tells which share of clicks of `internal` links is kept.
+    pub(crate) fn note_sampling(&self, rate: f64) {
+        self.sampling_rate.set(rate);
     }
 
     /// Counts a stretch of a journal that is asked for again.
@@ -203,6 +225,10 @@ impl Metrics {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Landed {
     pub(crate) rows: HashMap<(Source, Class), u64>,
+    /// Rows of `internal` links among them.
+    pub(crate) internal: u64,
+    /// Clicks sampled away.
+    pub(crate) shed: HashMap<Class, u64>,
     pub(crate) duplicates: u64,
     pub(crate) late: u64,
     pub(crate) rejected: u64,
@@ -235,8 +261,13 @@ mod tests {
         let (metrics, lake, mut registry) = (Metrics::default(), LakeMetrics::default(), Registry::default());
         metrics.register(&mut registry);
         lake.register(&mut registry);
-        let landed =
-            Landed { rows: HashMap::from([((Source::Origin, Class::Human), 3)]), duplicates: 2, ..Landed::default() };
+        let landed = Landed {
+            rows: HashMap::from([((Source::Origin, Class::Human), 3)]),
+            shed: HashMap::from([(Class::Human, 6)]),
+            duplicates: 2,
+            ..Landed::default()
+        };
+        metrics.note_sampling(0.25);
         metrics.note_landed(&landed, 0.02);
         let status = PartitionStatus { name: "p".into(), is_of_topic: false, next: 3, end: 8, failing: None };
         metrics.note_lag(&[status], 1.5);
@@ -249,6 +280,8 @@ mod tests {
         for line in [
             "highwater_clicks_committed_total{source=\"origin\",class=\"human\"} 3",
             "highwater_duplicates_total{path=\"hot\"} 2",
+            "highwater_sampled_away_total{class=\"human\"} 6",
+            "highwater_sampling_rate 0.25",
             "highwater_edge_log_lines_total{format=\"nginx-json\",result=\"added\"} 7",
             "highwater_edge_log_checks_total{check=\"lost\"} 2",
             "highwater_commit_seconds_count 1",

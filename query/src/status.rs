@@ -92,9 +92,9 @@ pub struct BudgetStatus {
 /// Sampling under backlog.
 #[derive(Clone, Debug, Serialize)]
 pub struct SamplingStatus {
-    /// Whether anything is thinned now.
+    /// Whether clicks were thinned in the last ten seconds.
     pub active: bool,
-    /// The share that is kept.
+    /// The share that was kept of the link that was thinned most; 1 when none was.
     pub rate: f64,
 }
 

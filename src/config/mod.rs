@@ -250,6 +250,8 @@ pub(crate) struct Process {
     pub(crate) commit_after: Span,
     /// Memory of the window of ids.
     pub(crate) window_bytes: Size,
+    /// Clicks that were read and make a commit at once; at twice as many reading stops.
+    pub(crate) buffer_bytes: Size,
     /// The lag that is promised.
     pub(crate) lag_limit: Span,
     /// Which partitions of a topic this process reads.
@@ -442,6 +444,7 @@ impl Default for Process {
         Self {
             commit_after: Span(Duration::from_millis(400)),
             window_bytes: Size(64 << 20),
+            buffer_bytes: Size(48 << 20),
             lag_limit: seconds(300),
             partitions: Partitions::Shared,
             lease: seconds(15),

@@ -223,9 +223,11 @@ fn hot_config(config: &Config) -> HotConfig {
     HotConfig {
         commit_after: config.process.commit_after.0,
         window_bytes: config.process.window_bytes.0 as usize,
+        max_bytes: config.process.buffer_bytes.0 as usize,
         skew: config.edge.skew.0,
         repeat: config.edge.repeat.0,
         max_skew: config.edge.max_skew.0,
+        lag_limit: config.process.lag_limit.0,
         ..HotConfig::default()
     }
 }

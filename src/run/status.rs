@@ -10,6 +10,7 @@ use ingest::ports::{Coverage as _, JournalState, Reached, RegisteredJournal, Reg
 use ingest::topic::TopicHealth;
 use processor::import::{State, Summary, unfinished};
 use processor::lake::Lake;
+use processor::sample::rate_in_force;
 use processor::settle::{Mismatched, Word, waiting, words_under_way};
 use query::status::{
     BudgetStatus, DecidingHour, EdgeLogsStatus, EdgeSource as SourceStatus, JournalStatus, MismatchedHour,
@@ -134,7 +135,7 @@ impl StatusSource for Sources {
                 let budget = journal.budget();
                 BudgetStatus { used: budget.used, max_bytes: budget.max_bytes, alarm: budget.alarm() }
             }),
-            sampling: SamplingStatus { active: false, rate: 1.0 },
+            sampling: self.sampling(now).await?,
             edge_logs: self.edge_logs(sources, now).await?,
             hot_links: Vec::new(),
         })
@@ -222,6 +223,12 @@ impl Sources {
             }
         };
         registered.iter().map(one).collect()
+    }
+
+    /// Whatever process samples, the lake tells.
+    async fn sampling(&self, now: UtcMicros) -> Result<SamplingStatus, StatusError> {
+        let rate = rate_in_force(&self.lake, now).await.map_err(failed)?;
+        Ok(SamplingStatus { active: rate.is_some(), rate: rate.unwrap_or(1.0) })
     }
 
     async fn edge_logs(&self, sources: Vec<EdgeSource>, now: UtcMicros) -> Result<EdgeLogsStatus, StatusError> {

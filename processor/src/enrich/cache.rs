@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use schemas::Class;
 use schemas::click::{AgentInfo, Verdict};
 
 /// A power of two.
@@ -111,6 +112,20 @@ impl AgentCache {
         Some(known)
     }
 
+    /// The class of requests of the agent with this hash, if one is known: what two agents of one hash are is not told
+    /// apart.
+    pub(super) fn class_of(&self, hash: u64, is_head: bool) -> Option<Class> {
+        let class = |known: &KnownAgent| if is_head { known.head.class } else { known.verdict.class };
+        let read = self.shard(hash).read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = read.young.get(&hash) {
+            return Some(class(known));
+        }
+        let known = Arc::clone(read.old.get(&hash)?);
+        drop(read);
+        self.put(hash, &known);
+        Some(class(&known))
+    }
+
     /// Keeps what has been worked out.
     pub(super) fn put(&self, hash: u64, known: &Arc<KnownAgent>) {
         let mut write = self.shard(hash).write().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +136,7 @@ impl AgentCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schemas::{Class, Device};
+    use schemas::Device;
 
     fn known(user_agent: &str) -> Arc<KnownAgent> {
         let verdict = Verdict { class: Class::Human, agent: None, reason: "r".into(), rules_version: 1 };
@@ -145,6 +160,21 @@ mod tests {
         assert!(cache.get(7, "b").is_some());
         cache.put(0, &known(""));
         assert!(cache.get(0, "").is_some());
+    }
+
+    #[test]
+    fn a_class_is_known_by_the_hash_of_an_agent_that_was_seen() {
+        let cache = AgentCache::new(64 * 1024);
+        assert_eq!(cache.class_of(7, false), None);
+        let mut agent = Arc::try_unwrap(known("a")).unwrap();
+        agent.head.class = Class::Probe;
+        cache.put(7, &Arc::new(agent));
+        assert_eq!((cache.class_of(7, false), cache.class_of(7, true)), (Some(Class::Human), Some(Class::Probe)));
+        // asked for, it stays
+        for hash in 8..10_000u64 {
+            cache.put(hash, &known(&format!("agent {hash}")));
+            assert!(cache.class_of(7, false).is_some());
+        }
     }
 
     #[test]

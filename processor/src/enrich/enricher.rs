@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ingest::edge::EdgeRequest;
 use schemas::click::{AgentInfo, ClickRow, Verdict};
 use schemas::link::DEFAULT_WORKSPACE;
+use schemas::tables::UNWEIGHED;
 use schemas::visitor::{VisitorKey, visitor};
 use schemas::{Class, Click, ClickEvent, ClickId, LinkHistory, LinkId, Method, Revision, Source, UtcMicros};
 
@@ -55,6 +56,8 @@ pub struct EdgeLine<'a> {
     pub visitor_key: Option<&'a VisitorKey>,
     /// The domain of a code that the link store lacks.
     pub domain: &'a str,
+    /// The link is `internal`: what its row weighs is found out when it is settled.
+    pub is_internal: bool,
 }
 
 /// Turns requests into rows of `clicks`.
@@ -89,6 +92,7 @@ struct Seen<'a> {
     query: &'a str,
     language: &'a str,
     country: &'a str,
+    weight: f64,
 }
 
 /// What a request tells, worked out.
@@ -138,7 +142,7 @@ impl Told<'_> {
             user_agent: known.user_agent.as_deref(),
             client_net: self.client_net.as_deref(),
             visitor: seen.visitor,
-            weight: 1.0,
+            weight: seen.weight,
         }
     }
 
@@ -230,8 +234,15 @@ impl Enricher {
             query: event.query,
             language: event.language,
             country: event.country,
+            weight: 1.0,
         };
         self.told(&seen, |told| TEXTS.with_borrow_mut(|texts| told.click(texts)))
+    }
+
+    /// The class of an event without purpose headers, by the hash of its agent; `None` when no event of that agent has been
+    /// seen lately.
+    pub fn class_of(&self, agent_hash: u64, is_head: bool) -> Option<Class> {
+        self.agents.class_of(agent_hash, is_head)
     }
 
     /// Gives the row of a line of an edge log to `then`. A link's own domain and code are put into the row, so that a log
@@ -268,6 +279,7 @@ impl Enricher {
             query: request.query,
             language: request.language,
             country: request.country,
+            weight: if line.is_internal { UNWEIGHED } else { 1.0 },
         };
         self.told(&seen, |told| then(&told.row()))
     }

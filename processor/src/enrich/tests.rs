@@ -87,6 +87,7 @@ fn line() -> EdgeLine<'static> {
         ingest_time: UtcMicros(2_000_000),
         visitor_key: None,
         domain: "",
+        is_internal: false,
     }
 }
 

@@ -1,33 +1,44 @@
 //! One attempt at a group commit: look, judge, side tables, rows, commit, look again.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
+use schemas::click::ClickRow;
 use schemas::tables::Table;
-use schemas::{ClickBuilder, ClickId, JournalId, UtcMicros};
+use schemas::{ClickBuilder, ClickId, JournalId, LinkId, UtcMicros};
 
 use super::committer::Committer;
 use super::decode::{Batch, Clicked};
-use super::judge::{Fate, Judge, Lateness, questions};
+use super::judge::{Fate, Judge, Lateness, questions, rates_asked};
 use super::retire;
+use super::shed::Shed;
 use super::side::{Unread, unfit};
 use super::slot::{Slot, Tried};
 use crate::lake::{Change, CommitError, LakeError, TableHandle};
 use crate::metrics::Landed;
+use crate::sample::{Rate, second_of};
+use crate::sketch::SampledAway;
 
 /// How often an attempt that others got in the way of is made anew without a pause.
 const ATTEMPTS: u32 = 5;
+
+/// A click that becomes a row: of which batch of its group, which one, and what it weighs.
+type Pick = (u32, u32, f64);
 
 /// A group, judged.
 #[derive(Default)]
 struct Plan {
     /// The batches of the group, and which of whose clicks become rows.
     batches: Vec<Arc<Batch>>,
-    picks: Vec<(u32, u32)>,
+    picks: Vec<Pick>,
     counts: Landed,
+    /// The rates below 1 that clicks were judged by, each with the partition's place in the group and the workspace.
+    rates: HashMap<(usize, LinkId, i64), (Arc<str>, f64)>,
+    /// The oldest click.
+    oldest: Option<UtcMicros>,
     /// Of each partition in the group, the ids that it judges.
     tried: Vec<(usize, Tried)>,
     change: Change,
@@ -43,6 +54,10 @@ impl Committer {
             None => self.clicks = Some(self.lake.table(Table::Clicks).await?),
         }
         self.compare();
+        if std::mem::take(&mut self.has_lost_one) {
+            self.newest_rate = self.rates.newest().await?;
+            self.lift_floor();
+        }
         Ok(())
     }
 
@@ -72,10 +87,13 @@ impl Committer {
         let (lateness, expect) = lateness_of(clicks, clicked());
         let asked = questions(clicked(), &lateness, &self.window);
         let known = self.known.ask(clicks, &self.window, &asked).await.map_err(CommitError::Failed)?;
+        let asked = rates_asked(clicked(), &lateness, &self.window);
+        let lowest = self.rates.lowest(&asked).await.map_err(CommitError::Failed)?;
 
-        let mut judge = Judge::new(&lateness, &self.window, &known);
+        let mut judge = Judge::new(&lateness, &self.window, &known, &lowest);
         let mut plan = Plan { change: Change { expect, ..Change::default() }, ..Plan::default() };
-        let late = plan.judge(&group, &mut judge);
+        let judged = plan.judge(&group, &mut judge);
+        let rates = plan.rates(&group);
         let unread: Vec<Unread<'_>> = group
             .iter()
             .map(|(_, slot)| Unread {
@@ -89,7 +107,10 @@ impl Committer {
         plan.counts.gaps = unread.iter().map(|one| one.lost.len() as u64).sum();
         self.side.refused(&unread).await?;
         self.side.lost(&unread).await?;
-        self.side.late(&late).await?;
+        // before anything that was judged by them, late clicks too
+        self.rates.record_new(rates).await?;
+        self.side.late(&judged.late).await?;
+        self.side.sampled(&judged.sampled).await?;
 
         let rows = build_rows(std::mem::take(&mut plan.batches), std::mem::take(&mut plan.picks)).await?;
         plan.change.add = clicks.write(&rows).await.map_err(CommitError::Failed)?;
@@ -104,6 +125,8 @@ impl Committer {
             self.known.wrote(paths);
             self.side.landed();
             self.metrics.note_landed(&plan.counts, started.elapsed().as_secs_f64());
+            let age = plan.oldest.map_or(Duration::ZERO, |oldest| UtcMicros::now().since(oldest));
+            self.steering.landed(age, &plan.counts);
         }
         // Whatever the answer was, the handle shows what is known now: that decides.
         self.compare();
@@ -111,47 +134,129 @@ impl Committer {
     }
 }
 
+/// What of a group goes elsewhere than into `clicks`.
+#[derive(Default)]
+struct Judged<'a> {
+    late: Vec<&'a Clicked>,
+    sampled: Vec<SampledAway<'a>>,
+}
+
 impl Plan {
-    /// Judges the group; returns what is late.
-    fn judge<'a>(&mut self, group: &[(usize, &'a Slot)], judge: &mut Judge<'_>) -> Vec<&'a Clicked> {
-        let mut late = Vec::new();
-        for (number, slot) in group {
+    /// Judges the group.
+    fn judge<'a>(&mut self, group: &[(usize, &'a Slot)], judge: &mut Judge<'_>) -> Judged<'a> {
+        let mut judged = Judged::default();
+        for (place, (number, slot)) in group.iter().enumerate() {
             let mut seen: Vec<(ClickId, UtcMicros)> = Vec::new();
             for (batch, _) in &slot.buffer {
-                let number = self.batches.len() as u32;
+                let of = self.batches.len() as u32;
                 self.batches.push(Arc::clone(batch));
+                self.oldest = [self.oldest, batch.oldest].into_iter().flatten().min();
+                let mut shed = batch.shed.iter().peekable();
                 for (one, row) in batch.clicks.iter().zip(0u32..) {
-                    let click = &one.click;
-                    match judge.judge(one) {
-                        Fate::Late => {
-                            late.push(one);
-                            self.counts.late += 1;
-                            continue;
-                        }
-                        Fate::Duplicate => self.counts.duplicates += 1,
-                        Fate::Row => {
-                            self.picks.push((number, row));
-                            *self.counts.rows.entry((click.source, click.verdict.class)).or_default() += 1;
-                        }
+                    while let Some(shed) = shed.next_if(|shed| shed.before <= row) {
+                        self.judge_shed(place, shed, judge, &mut seen, &mut judged);
                     }
-                    seen.push((click.click_id, click.event_time));
+                    self.judge_click(place, (one, (of, row)), judge, &mut seen, &mut judged);
                 }
+                shed.for_each(|shed| self.judge_shed(place, shed, judge, &mut seen, &mut judged));
             }
             let end = slot.buffered_to() as i64;
             self.change.txns.push((slot.app_id.clone(), end));
             self.change.expect.push((slot.app_id.clone(), slot.expected));
             self.tried.push((*number, Tried { end, seen }));
         }
-        late
+        judged
+    }
+
+    fn judge_click<'a>(
+        &mut self,
+        place: usize,
+        (one, (batch, row)): (&'a Clicked, (u32, u32)),
+        judge: &mut Judge<'_>,
+        seen: &mut Vec<(ClickId, UtcMicros)>,
+        judged: &mut Judged<'a>,
+    ) {
+        let click = &one.click;
+        let mut rate = one.rate;
+        match judge.judge(one) {
+            Fate::Late => {
+                judged.late.push(one);
+                self.counts.late += 1;
+            }
+            Fate::Duplicate => {
+                self.counts.duplicates += 1;
+                seen.push((click.click_id, click.event_time));
+                return;
+            }
+            Fate::Row(at) => {
+                rate = at;
+                self.picks.push((batch, row, 1.0 / at));
+                *self.counts.rows.entry((click.source, click.verdict.class)).or_default() += 1;
+                self.counts.internal += u64::from(one.is_internal);
+                seen.push((click.click_id, click.event_time));
+            }
+            Fate::Sampled(at) => {
+                rate = at;
+                judged.sampled.extend(SampledAway::of_row(click, at));
+                *self.counts.shed.entry(click.verdict.class).or_default() += 1;
+                seen.push((click.click_id, click.event_time));
+            }
+        }
+        if let Some(link) = click.link_id {
+            self.note_rate((place, link, second_of(click.event_time)), &click.workspace, rate);
+        }
+    }
+
+    fn judge_shed<'a>(
+        &mut self,
+        place: usize,
+        shed: &'a Shed,
+        judge: &mut Judge<'_>,
+        seen: &mut Vec<(ClickId, UtcMicros)>,
+        judged: &mut Judged<'a>,
+    ) {
+        let fate = judge.judge_shed(shed);
+        // whoever judges what else comes of a late one's request goes by the rates alone
+        if fate != Fate::Late {
+            seen.push((shed.click_id, shed.event_time));
+        }
+        if fate == Fate::Duplicate {
+            self.counts.duplicates += 1;
+            return;
+        }
+        judged.sampled.push(shed.into());
+        *self.counts.shed.entry(shed.class).or_default() += 1;
+        let key = (place, shed.link_id, second_of(shed.event_time));
+        self.note_rate(key, &shed.names.workspace, shed.rate);
+    }
+
+    fn note_rate(&mut self, key: (usize, LinkId, i64), workspace: &Arc<str>, rate: f64) {
+        if rate < 1.0 {
+            let known = self.rates.entry(key).or_insert_with(|| (Arc::clone(workspace), rate));
+            known.1 = known.1.min(rate);
+        }
+    }
+
+    /// The rates to be recorded, each with the name of its partition.
+    fn rates(&mut self, group: &[(usize, &Slot)]) -> Vec<Rate> {
+        let of = |((place, link, second), (workspace, rate)): ((usize, LinkId, i64), (Arc<str>, f64))| Rate {
+            workspace,
+            link,
+            second,
+            by: Arc::clone(&group[place].1.name),
+            rate,
+        };
+        self.rates.drain().map(of).collect()
     }
 }
 
 /// The rows picked, built where that may take its time.
-async fn build_rows(batches: Vec<Arc<Batch>>, picks: Vec<(u32, u32)>) -> Result<RecordBatch, CommitError> {
+async fn build_rows(batches: Vec<Arc<Batch>>, picks: Vec<Pick>) -> Result<RecordBatch, CommitError> {
     let built = tokio::task::spawn_blocking(move || {
         let mut rows = ClickBuilder::new();
-        for (batch, row) in picks {
-            rows.push(&batches[batch as usize].clicks[row as usize].click);
+        for (batch, row, weight) in picks {
+            let click = &batches[batch as usize].clicks[row as usize].click;
+            rows.push_row(&ClickRow { weight, ..click.as_row() });
         }
         rows.finish()
     });

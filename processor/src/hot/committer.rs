@@ -1,8 +1,8 @@
 //! The committer: the one task that owns all positions, buffers and the window.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use ingest::stream::Partition;
 use schemas::UtcMicros;
@@ -16,12 +16,15 @@ use super::known::KnownIds;
 use super::nag::{Nag, Tell};
 use super::publish::Progress;
 use super::reader::{Message, News, PERMIT_BYTES, Reader};
+use super::shed::Shedder;
 use super::side::SideTables;
 use super::slot::{Outcome, Slot};
+use super::steer::Steering;
 use super::window::Window;
 use super::{Enrich, HotConfig, HotError, HotPath, HotStatus, Seating};
 use crate::lake::{Lake, TableHandle};
 use crate::metrics::Metrics;
+use crate::sample::RateBook;
 
 /// Messages on their way to the committer; the byte budget is the real bound.
 const MESSAGES: usize = 64;
@@ -37,6 +40,13 @@ pub(super) struct Committer {
     pub(super) side: SideTables,
     pub(super) window: Window,
     pub(super) known: KnownIds,
+    /// Rates recorded, by this process and others.
+    pub(super) rates: RateBook,
+    /// The newest second that has one, as far as it was looked for.
+    pub(super) newest_rate: Option<UtcMicros>,
+    /// Whether a partition was found to be somebody else's since rates were looked at last.
+    pub(super) has_lost_one: bool,
+    pub(super) steering: Steering,
     pub(super) slots: BTreeMap<usize, Slot>,
     pub(super) last_commit: Instant,
     /// Whether it had rows.
@@ -74,7 +84,7 @@ pub(super) struct Leaving {
 
 impl Committer {
     pub(super) fn new(path: HotPath, progress: watch::Sender<Progress>, published: watch::Receiver<u64>) -> Self {
-        let HotPath { lake, registry: _, coverage: _, enrich, config, metrics, status } = path;
+        let HotPath { lake, registry: _, coverage: _, enrich, config, metrics, cap, status } = path;
         let budget_permits = u32::try_from((2 * config.max_bytes / PERMIT_BYTES).max(1)).unwrap_or(u32::MAX >> 3);
         let floor = UtcMicros::now().plus(config.skew);
         Self {
@@ -86,6 +96,10 @@ impl Committer {
             },
             clicks: None,
             side: SideTables::new(lake.clone()),
+            rates: RateBook::new(lake.clone(), config.skew, config.repeat),
+            newest_rate: None,
+            has_lost_one: false,
+            steering: Steering::new(&config, metrics.clone(), cap),
             window: Window::new(config.window_bytes, config.skew + config.repeat, floor),
             known: KnownIds::new(config.window_bytes, config.max_skew),
             slots: BTreeMap::new(),
@@ -154,6 +168,7 @@ impl Committer {
             if self.policy.due(&self.waiting(give_up_at.is_some()), Instant::now()) == Due::Now {
                 self.commit_group().await;
             }
+            self.steer();
             if give_up_at.is_some_and(|at| Instant::now() >= at) {
                 return Err(HotError::Drain(self.config.drain_within));
             }
@@ -169,6 +184,9 @@ impl Committer {
             Due::Never => now + self.config.idle_after,
         };
         if let (false, Some(at)) = (self.arriving.is_empty(), self.not_before) {
+            wake = wake.min(at);
+        }
+        if let Some(at) = self.steering.wake_at() {
             wake = wake.min(at);
         }
         give_up_at.map_or(wake, |at| wake.min(at))
@@ -200,8 +218,13 @@ impl Committer {
         if self.arriving.is_empty() || self.not_before.is_some_and(|at| Instant::now() < at) {
             return;
         }
-        if let Err(failure) = self.look().await {
-            return self.failed(&failure.to_string());
+        let looked = match self.look().await {
+            Ok(()) => self.rates.newest().await,
+            Err(failure) => Err(failure),
+        };
+        match looked {
+            Ok(newest) => self.newest_rate = newest,
+            Err(failure) => return self.failed(&failure.to_string()),
         }
         for partition in std::mem::take(&mut self.arriving) {
             let name = partition.name().to_owned();
@@ -217,6 +240,7 @@ impl Committer {
                 slot: self.next_slot,
                 partition,
                 enrich: Arc::clone(&self.enrich),
+                shedder: Arc::new(Mutex::new(Shedder::new(self.steering.cap()))),
                 out: out.clone(),
                 seats,
                 budget: Arc::clone(&self.budget),
@@ -260,9 +284,11 @@ impl Committer {
     }
 
     /// Others may have judged ids of a partition that comes, or comes back: up to now, and up to the newest event in the
-    /// lake, which is later when a clock was ahead. A journal's times never go back, so its next events are later still.
-    fn lift_floor(&mut self) {
+    /// lake, or the newest second of which some were sampled away, which is later when a clock was ahead. A journal's times
+    /// never go back, so its next events are later still.
+    pub(super) fn lift_floor(&mut self) {
         let newest = self.clicks.iter().flat_map(|clicks| clicks.files()).filter_map(|file| file.max_time).max();
+        let newest = newest.max(self.newest_rate.map(|second| second.plus(Duration::from_secs(1))));
         let now = UtcMicros::now();
         self.window.lift(newest.map_or(now, |newest| newest.max(now)).plus(self.config.skew));
     }
@@ -340,7 +366,22 @@ impl Committer {
             }
         }
         if is_any_dropped {
+            self.has_lost_one = true;
             self.lift_floor();
         }
+    }
+
+    /// Has the controller look at lag and backlog, if it is time.
+    fn steer(&mut self) {
+        let backlog = self.slots.values().map(|slot| slot.end.saturating_sub(slot.position())).sum();
+        let age = self.oldest().map_or(Duration::ZERO, |oldest| UtcMicros::now().since(oldest));
+        if self.steering.look(Instant::now(), age, backlog) {
+            self.tell();
+        }
+    }
+
+    /// The time of the oldest click that is buffered.
+    pub(super) fn oldest(&self) -> Option<UtcMicros> {
+        self.slots.values().flat_map(|slot| &slot.buffer).filter_map(|(batch, _)| batch.oldest).min()
     }
 }

@@ -7,22 +7,33 @@ use bytes::Bytes;
 use ingest::stream::{Body, Record};
 use schemas::batch::Cover;
 use schemas::wire::{self, WireError};
-use schemas::{Click, ClickEvent, JournalId, UtcMicros};
+use schemas::{Analytics, Class, Click, ClickEvent, JournalId, UtcMicros};
+
+use super::shed::{ByHead, Shed, Shedder};
 
 /// Of a record that can't be read, this many bytes are kept.
 const KEPT_BYTES: usize = 4_096;
 /// What a row takes in memory beyond its record's bytes, about.
 const ROW_BYTES: usize = 700;
+/// What a click that was sampled away takes, about.
+const SHED_BYTES: usize = 2 * size_of::<Shed>();
 
 /// Makes rows of events. Shared by all partitions; must not block.
 pub trait Enrich: Send + Sync + std::fmt::Debug {
     /// The row of `event`, made at `now`.
     fn click(&self, event: &ClickEvent<'_>, now: UtcMicros) -> Click;
+
+    /// The class of an event without purpose headers, by the hash of its agent alone; `None` when that isn't known.
+    fn class_of(&self, agent_hash: u64, is_head: bool) -> Option<Class>;
 }
 
 impl Enrich for crate::enrich::Enricher {
     fn click(&self, event: &ClickEvent<'_>, now: UtcMicros) -> Click {
         Self::click(self, event, now)
+    }
+
+    fn class_of(&self, agent_hash: u64, is_head: bool) -> Option<Class> {
+        Self::class_of(self, agent_hash, is_head)
     }
 }
 
@@ -31,6 +42,10 @@ impl Enrich for crate::enrich::Enricher {
 pub(crate) struct Clicked {
     pub(crate) journal: JournalId,
     pub(crate) provider: Arc<str>,
+    /// Whether it may be sampled.
+    pub(crate) is_internal: bool,
+    /// The rate at which its partition keeps clicks of its link and second.
+    pub(crate) rate: f64,
     pub(crate) click: Click,
 }
 
@@ -52,6 +67,10 @@ pub(super) struct Batch {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) clicks: Vec<Clicked>,
+    /// Clicks that were sampled away.
+    pub(super) shed: Vec<Shed>,
+    /// The least time of all clicks.
+    pub(super) oldest: Option<UtcMicros>,
     pub(super) refused: Vec<Refused>,
     /// The last mark of each journal.
     pub(super) marks: Vec<(JournalId, UtcMicros)>,
@@ -68,6 +87,8 @@ impl Batch {
             from,
             to,
             clicks: Vec::with_capacity(records.len()),
+            shed: Vec::new(),
+            oldest: None,
             refused: Vec::new(),
             marks: Vec::new(),
             covers: Vec::new(),
@@ -78,7 +99,20 @@ impl Batch {
 
     /// Whether it holds more than marks.
     pub(super) fn has_rows(&self) -> bool {
-        !self.clicks.is_empty() || !self.refused.is_empty() || self.lost().next().is_some()
+        !self.clicks.is_empty() || !self.shed.is_empty() || !self.refused.is_empty() || self.lost().next().is_some()
+    }
+
+    /// Takes in what was made of other records of the same stretch, behind what there is.
+    pub(super) fn append(&mut self, more: Self) {
+        let before = self.clicks.len() as u32;
+        self.shed.extend(more.shed.into_iter().map(|shed| Shed { before: before + shed.before, ..shed }));
+        self.clicks.extend(more.clicks);
+        self.oldest = [self.oldest, more.oldest].into_iter().flatten().min();
+        self.refused.extend(more.refused);
+        self.covers.extend(more.covers);
+        for (journal, time) in more.marks {
+            note_mark(&mut self.marks, journal, time);
+        }
     }
 
     /// What is lost, each with its offset.
@@ -106,33 +140,61 @@ pub(super) fn weigh(records: &[Record]) -> usize {
         .sum()
 }
 
+/// What a click of a record counts in what [`weigh`] says of it.
+fn weight_of(body: &Body, click: &[u8]) -> usize {
+    if matches!(body, Body::Batch(..)) { 4 * click.len() } else { click.len() + ROW_BYTES }
+}
+
 /// The first position behind `records`, which were read from `from` on.
 pub(super) fn behind(from: u64, records: &[Record]) -> u64 {
     records.last().map_or(from, |record| record.offset + 1)
 }
 
-/// Decodes and enriches `records`, which are all that there are from `from` up to the last of them.
-pub(super) fn decode(from: u64, records: &[Record], enrich: &dyn Enrich, now: UtcMicros, read_at: Instant) -> Batch {
+/// Decodes and enriches `records`, which are all that there are from `from` up to the last of them; clicks that `shedder`
+/// samples away are neither.
+pub(super) fn decode(
+    from: u64,
+    records: &[Record],
+    enrich: &dyn Enrich,
+    shedder: &mut Shedder,
+    (now, read_at): (UtcMicros, Instant),
+) -> Batch {
     let mut batch = Batch::new(from, behind(from, records), records, read_at);
-    let mut decoder = Decoder { enrich, now, last_provider: Arc::from("") };
+    let is_judging = shedder.begin(records);
+    let mut decoder = Decoder { enrich, now, last_provider: Arc::from(""), shedder, is_judging };
+    let mut last: Option<(JournalId, &[u8])> = None;
     for record in records {
+        let before = last;
         match &record.body {
             Body::Mark(time) => note_mark(&mut batch.marks, record.journal, *time),
-            Body::Click(bytes) => decoder.take(&mut batch, record, record.offset, bytes),
+            Body::Click(bytes) => {
+                decoder.take(&mut batch, record, record.offset, bytes);
+                last = Some((record.journal, bytes));
+            }
             Body::Unreadable(reason, bytes) => batch.refused.push(refuse(record, record.offset, reason, bytes)),
             Body::Batch(cover, bytes) => {
                 batch.covers.push((record.offset, *cover));
                 for (number, click) in clicks_of(bytes) {
                     decoder.take(&mut batch, record, number, &bytes.slice_ref(click));
+                    last = Some((record.journal, click));
                 }
             }
         }
+        // of a journal the last of many
+        if let Some((journal, click)) = before.filter(|(journal, _)| last.is_none_or(|(last, _)| last != *journal)) {
+            decoder.shedder.ended(journal, click);
+        }
     }
+    if let Some((journal, click)) = last {
+        decoder.shedder.ended(journal, click);
+    }
+    let times = batch.clicks.iter().map(|one| one.click.event_time);
+    batch.oldest = times.chain(batch.shed.iter().map(|shed| shed.event_time)).min();
     batch
 }
 
 /// The clicks of a batch's bytes, which its partition has found to be whole.
-fn clicks_of(bytes: &Bytes) -> impl Iterator<Item = (u64, &[u8])> {
+pub(super) fn clicks_of(bytes: &Bytes) -> impl Iterator<Item = (u64, &[u8])> {
     schemas::batch::decode(bytes).ok().into_iter().flat_map(|batch| batch.clicks())
 }
 
@@ -156,11 +218,27 @@ struct Decoder<'a> {
     enrich: &'a dyn Enrich,
     now: UtcMicros,
     last_provider: Arc<str>,
+    shedder: &'a mut Shedder,
+    /// Whether clicks are judged by their heads.
+    is_judging: bool,
 }
 
 impl Decoder<'_> {
     /// Takes one event of `record` into `batch`.
     fn take(&mut self, batch: &mut Batch, record: &Record, number: u64, bytes: &Bytes) {
+        let mut rate = 1.0;
+        if self.is_judging {
+            let by = (self.enrich, self.now);
+            match self.shedder.judge(record.journal, bytes, batch.clicks.len(), by) {
+                Ok(ByHead::Kept(at)) => rate = at,
+                Ok(ByHead::Shed(shed)) => {
+                    batch.bytes = batch.bytes.saturating_sub(weight_of(&record.body, bytes)) + SHED_BYTES;
+                    batch.shed.push(shed);
+                    return;
+                }
+                Err(error) => return batch.refused.push(refuse(record, number, reason(error), bytes)),
+            }
+        }
         match wire::decode(bytes) {
             Ok(event) => {
                 if *self.last_provider != *event.provider {
@@ -168,7 +246,8 @@ impl Decoder<'_> {
                 }
                 let click = self.enrich.click(&event, self.now);
                 let provider = Arc::clone(&self.last_provider);
-                batch.clicks.push(Clicked { journal: record.journal, provider, click });
+                let is_internal = event.analytics == Analytics::Internal;
+                batch.clicks.push(Clicked { journal: record.journal, provider, is_internal, rate, click });
             }
             Err(error) => batch.refused.push(refuse(record, number, reason(error), bytes)),
         }

@@ -14,6 +14,7 @@
 //! * An id enters the [`Window`] when its commit has landed. Where the window can't tell, the lake is asked. So no id
 //!   becomes two rows, whatever is replayed, repeated or read by two.
 //! * Side tables are written before the commit that moves the position past what they hold.
+//! * What is sampled away is judged and remembered like what is kept, and its rate is in the lake before its position.
 //! * What a mark promises is published only when the commit behind it has landed.
 //!
 //! Failure: a lake or registry that is down is tried again with growing pauses, and reading stops when the byte budget
@@ -30,10 +31,12 @@ mod nag;
 mod publish;
 mod reader;
 mod retire;
+pub(crate) mod shed;
 mod side;
 #[cfg(test)]
 mod sim;
 mod slot;
+mod steer;
 mod tell;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -58,6 +61,7 @@ pub use self::retire::{RetireError, is_retired, offset, position, retire};
 pub use self::window::Window;
 use crate::lake::Lake;
 use crate::metrics::Metrics;
+use crate::sample::Cap;
 
 /// How the hot path commits and what it remembers.
 #[derive(Clone, Debug)]
@@ -80,6 +84,8 @@ pub struct HotConfig {
     pub max_skew: Duration,
     /// How long a shutdown may take to commit what is buffered.
     pub drain_within: Duration,
+    /// The greatest lag that is promised: `internal` links are sampled to keep it.
+    pub lag_limit: Duration,
 }
 
 impl Default for HotConfig {
@@ -94,6 +100,7 @@ impl Default for HotConfig {
             repeat: Duration::from_secs(60),
             max_skew: Duration::from_secs(600),
             drain_within: Duration::from_secs(10),
+            lag_limit: Duration::from_secs(300),
         }
     }
 }
@@ -157,6 +164,8 @@ pub struct HotStatus {
     pub lag_seconds: f64,
     /// Why the last commit failed, until one lands.
     pub failing: Option<String>,
+    /// The share of clicks of `internal` links that is kept, while they are sampled.
+    pub sampling: Option<f64>,
 }
 
 /// The hot path of one process.
@@ -168,14 +177,16 @@ pub struct HotPath {
     enrich: Arc<dyn Enrich>,
     config: HotConfig,
     metrics: Metrics,
+    /// What readers sample by.
+    cap: Arc<Cap>,
     status: watch::Sender<HotStatus>,
 }
 
 impl HotPath {
     /// A hot path into `lake`. Nothing happens before [`HotPath::run`].
     pub fn new(lake: Lake, registry: Arc<dyn Registry>, enrich: Arc<dyn Enrich>, config: HotConfig) -> Self {
-        let (metrics, status) = (Metrics::default(), watch::Sender::default());
-        Self { lake, registry, coverage: None, enrich, config, metrics, status }
+        let (metrics, cap, status) = (Metrics::default(), Arc::default(), watch::Sender::default());
+        Self { lake, registry, coverage: None, enrich, config, metrics, cap, status }
     }
 
     /// Counts into `metrics`.

@@ -1,6 +1,6 @@
 //! The task of one partition: read, decode, enrich, hand over. It holds nothing that a kill could lose.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ingest::stream::{Partition, Record, StreamError};
@@ -11,6 +11,7 @@ use tracing::{error, warn};
 
 use super::decode::{Batch, Enrich, apart, behind, decode, refuse_whole, weigh};
 use super::nag::{Nag, Tell};
+use super::shed::Shedder;
 
 /// What is read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -59,6 +60,8 @@ pub(super) struct Reader {
     pub(super) slot: usize,
     pub(super) partition: Box<dyn Partition>,
     pub(super) enrich: Arc<dyn Enrich>,
+    /// Its rates outlive a batch whose decoding panics.
+    pub(super) shedder: Arc<Mutex<Shedder>>,
     pub(super) out: mpsc::Sender<Message>,
     pub(super) seats: watch::Receiver<Seat>,
     /// Bytes that may be on their way to the lake, in permits.
@@ -168,9 +171,13 @@ impl Reader {
     async fn hand_over(&mut self, seat: Seat, from: u64, records: Vec<Record>) -> bool {
         let read_at = Instant::now();
         let permits = (weigh(&records) / PERMIT_BYTES + 1).min(self.budget_permits as usize) as u32;
-        let Ok(permit) = Arc::clone(&self.budget).acquire_many_owned(permits).await else { return false };
+        let Ok(mut permit) = Arc::clone(&self.budget).acquire_many_owned(permits).await else { return false };
         let to = behind(from, &records);
-        let batch = decode_apart(Arc::clone(&self.enrich), from, records, read_at).await;
+        let by = By { enrich: Arc::clone(&self.enrich), shedder: Arc::clone(&self.shedder), read_at };
+        let batch = by.decode_apart(from, records).await;
+        // what was sampled away leaves its room to others
+        let left = (batch.bytes / PERMIT_BYTES + 1).min(permits as usize);
+        drop(permit.split(permits as usize - left));
         let end = self.end().await.unwrap_or(to).max(to);
         self.tell(seat, News::Batch(batch, permit, end)).await
     }
@@ -180,40 +187,46 @@ impl Reader {
     }
 }
 
-/// Decodes on a thread of its own. A record that makes the decoding panic becomes one that can't be read.
-async fn decode_apart(enrich: Arc<dyn Enrich>, from: u64, records: Vec<Record>, read_at: Instant) -> Batch {
-    let records = Arc::new(records);
-    let (shared, by) = (Arc::clone(&records), Arc::clone(&enrich));
-    let decoded = tokio::task::spawn_blocking(move || decode(from, &shared, by.as_ref(), UtcMicros::now(), read_at));
-    match decoded.await {
-        Ok(batch) => batch,
-        Err(panic) => {
-            error!(%panic, from, "decoding panicked; trying the records one by one");
-            one_by_one(enrich, from, &records, read_at).await
-        }
-    }
+/// What records are decoded with.
+#[derive(Clone, Debug)]
+struct By {
+    enrich: Arc<dyn Enrich>,
+    shedder: Arc<Mutex<Shedder>>,
+    read_at: Instant,
 }
 
-async fn one_by_one(enrich: Arc<dyn Enrich>, from: u64, records: &[Record], read_at: Instant) -> Batch {
-    let mut whole = decode(from, &[], enrich.as_ref(), UtcMicros::now(), read_at);
-    for record in apart(records) {
-        let (by, one) = (Arc::clone(&enrich), record.clone());
-        let decoded = tokio::task::spawn_blocking(move || {
-            decode(one.offset, std::slice::from_ref(&one), by.as_ref(), UtcMicros::now(), read_at)
-        });
+impl By {
+    fn decode(&self, from: u64, records: &[Record]) -> Batch {
+        let mut shedder = self.shedder.lock().unwrap_or_else(PoisonError::into_inner);
+        decode(from, records, self.enrich.as_ref(), &mut shedder, (UtcMicros::now(), self.read_at))
+    }
+
+    /// Decodes on a thread of its own. A record that makes the decoding panic becomes one that can't be read.
+    async fn decode_apart(&self, from: u64, records: Vec<Record>) -> Batch {
+        let records = Arc::new(records);
+        let (by, shared) = (self.clone(), Arc::clone(&records));
+        let decoded = tokio::task::spawn_blocking(move || by.decode(from, &shared));
         match decoded.await {
-            Ok(batch) => {
-                whole.clicks.extend(batch.clicks);
-                whole.refused.extend(batch.refused);
-                whole.covers.extend(batch.covers);
-                for (journal, time) in batch.marks {
-                    super::decode::note_mark(&mut whole.marks, journal, time);
-                }
+            Ok(batch) => batch,
+            Err(panic) => {
+                error!(%panic, from, "decoding panicked; trying the records one by one");
+                self.one_by_one(from, &records).await
             }
-            Err(_) => whole.refused.push(refuse_whole(&record, "panic")),
         }
     }
-    whole.to = behind(from, records);
-    whole.bytes = weigh(records);
-    whole
+
+    async fn one_by_one(&self, from: u64, records: &[Record]) -> Batch {
+        let mut whole = self.decode(from, &[]);
+        for record in apart(records) {
+            let (by, one) = (self.clone(), record.clone());
+            let decoded = tokio::task::spawn_blocking(move || by.decode(one.offset, std::slice::from_ref(&one)));
+            match decoded.await {
+                Ok(batch) => whole.append(batch),
+                Err(_) => whole.refused.push(refuse_whole(&record, "panic")),
+            }
+        }
+        whole.to = behind(from, records);
+        whole.bytes = weigh(records);
+        whole
+    }
 }

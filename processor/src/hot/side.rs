@@ -7,12 +7,14 @@ use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, 
 use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
 use schemas::batch::Cover;
-use schemas::tables::{Table, arriving};
+use schemas::click::ClickRow;
+use schemas::tables::{Table, UNWEIGHED, arriving};
 use schemas::{ClickBuilder, ClickId, UtcMicros};
 
 use super::decode::{Clicked, Refused};
 use crate::gaps::{self, Gap};
 use crate::lake::{Change, CommitError, Lake, LakeError, TableHandle};
+use crate::sketch::{self, SampledAway};
 
 /// How often a side table's commit that others got in the way of is tried.
 const ATTEMPTS: usize = 5;
@@ -37,13 +39,14 @@ pub(super) struct SideTables {
     arrivals: Option<TableHandle>,
     rejects: Option<TableHandle>,
     gaps: Option<TableHandle>,
+    hourly: Option<TableHandle>,
     /// Late events that this process has brought into `arrivals` for a commit that has not landed yet.
     brought: HashSet<(ClickId, UtcMicros)>,
 }
 
 impl SideTables {
     pub(super) fn new(lake: Lake) -> Self {
-        Self { lake, arrivals: None, rejects: None, gaps: None, brought: HashSet::new() }
+        Self { lake, arrivals: None, rejects: None, gaps: None, hourly: None, brought: HashSet::new() }
     }
 
     /// Writes late events. Written again by a replay, and never skipped by any stored position: the settler's union by
@@ -61,6 +64,16 @@ impl SideTables {
         table.commit(Change { add, ..Change::default() }).await?;
         self.brought.extend(late.iter().map(key));
         Ok(())
+    }
+
+    /// Writes what clicks that are sampled away leave: their visitors. Again on a replay, and in every attempt: it is a
+    /// union.
+    pub(super) async fn sampled(&mut self, away: &[SampledAway<'_>]) -> Result<(), CommitError> {
+        if away.is_empty() {
+            return Ok(());
+        }
+        let table = opened(&mut self.hourly, &self.lake, Table::ClicksHourly).await?;
+        sketch::write(table, away).await
     }
 
     /// The commit that the side tables were written for has landed.
@@ -152,7 +165,11 @@ async fn write_refused(table: &mut TableHandle, unread: &[Unread<'_>]) -> Result
 
 fn arrivals_rows(late: &[&Clicked], now: UtcMicros) -> Result<RecordBatch, ArrowError> {
     let mut builder = ClickBuilder::new();
-    late.iter().for_each(|one| builder.push(&one.click));
+    for one in late {
+        // of a click that may be sampled the settler finds out what it weighs
+        let weight = if one.is_internal { UNWEIGHED } else { 1.0 };
+        builder.push_row(&ClickRow { weight, ..one.click.as_row() });
+    }
     arriving(&builder.finish()?, late.iter().map(|one| &*one.provider), now, false)
 }
 

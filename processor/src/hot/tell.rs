@@ -52,9 +52,7 @@ impl Committer {
 
     /// Tells status and metrics how far each partition is.
     pub(super) fn tell(&self) {
-        let oldest = self.slots.values().flat_map(|slot| &slot.buffer).flat_map(|(batch, _)| &batch.clicks);
-        let oldest = oldest.map(|one| one.click.event_time).min();
-        let lag_seconds = oldest.map_or(0.0, |oldest| UtcMicros::now().since(oldest).as_secs_f64());
+        let lag_seconds = self.oldest().map_or(0.0, |oldest| UtcMicros::now().since(oldest).as_secs_f64());
         let partitions: Vec<PartitionStatus> = self
             .slots
             .values()
@@ -67,7 +65,8 @@ impl Committer {
             })
             .collect();
         self.metrics.note_lag(&partitions, lag_seconds);
-        self.status.send_replace(HotStatus { partitions, lag_seconds, failing: self.failing.clone() });
+        let (failing, sampling) = (self.failing.clone(), self.steering.rate());
+        self.status.send_replace(HotStatus { partitions, lag_seconds, failing, sampling });
     }
 }
 

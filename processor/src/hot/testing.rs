@@ -16,6 +16,7 @@ use schemas::{Analytics, Class, ClickEvent, ClickId, Device, JournalId, LinkId, 
 use tokio::sync::watch;
 
 use super::decode::{Batch, Clicked, Enrich};
+use super::shed::LinkNames;
 
 /// A row with nothing special about it.
 pub(crate) fn click(id: u128, time: i64) -> Click {
@@ -54,14 +55,27 @@ pub(crate) fn click(id: u128, time: i64) -> Click {
     }
 }
 
+/// A link's names with nothing special about them.
+pub(crate) fn names() -> Arc<LinkNames> {
+    Arc::new(LinkNames { workspace: "default".into(), domain: "go.example.com".into(), code: "abc".into() })
+}
+
 /// A batch of one click at each position.
 pub(super) fn clicked_batch(from: u64, to: u64) -> Batch {
     let journal = JournalId::new();
-    let one = |n: u64| Clicked { journal, provider: "".into(), click: click(u128::from(n), 1) };
+    let one = |n: u64| Clicked {
+        journal,
+        provider: "".into(),
+        is_internal: false,
+        rate: 1.0,
+        click: click(u128::from(n), 1),
+    };
     Batch {
         from,
         to,
         clicks: (from..to).map(one).collect(),
+        shed: Vec::new(),
+        oldest: Some(UtcMicros(1)),
         refused: Vec::new(),
         marks: Vec::new(),
         covers: Vec::new(),
@@ -70,13 +84,17 @@ pub(super) fn clicked_batch(from: u64, to: u64) -> Batch {
     }
 }
 
-/// The bytes of an event.
+/// The bytes of an event of a `billed` link.
 pub(crate) fn event(id: u128, time: i64) -> Bytes {
+    event_of(id, time, LinkId::new(), Analytics::Billed)
+}
+
+fn event_of(id: u128, time: i64, link_id: LinkId, analytics: Analytics) -> Bytes {
     let event = ClickEvent {
         click_id: ClickId::from(id),
-        link_id: LinkId::new(),
+        link_id,
         event_time: UtcMicros(time),
-        analytics: Analytics::Billed,
+        analytics,
         visitor: None,
         agent_hash: 0,
         workspace: "default",
@@ -111,7 +129,11 @@ pub(crate) const POISON: u128 = u128::MAX;
 impl Enrich for Plain {
     fn click(&self, event: &ClickEvent<'_>, now: UtcMicros) -> Click {
         assert_ne!(event.click_id, ClickId::from(POISON), "a record that breaks the enrichment");
-        Click { ingest_time: now, ..click(event.click_id.as_u128(), event.event_time.0) }
+        Click { ingest_time: now, link_id: Some(event.link_id), ..click(event.click_id.as_u128(), event.event_time.0) }
+    }
+
+    fn class_of(&self, _: u64, is_head: bool) -> Option<Class> {
+        Some(if is_head { Class::Probe } else { Class::Human })
     }
 }
 
@@ -150,6 +172,23 @@ impl Log {
 
     pub(crate) fn click(&self, id: u128, time: i64) -> u64 {
         self.push(Body::Click(event(id, time)))
+    }
+
+    /// A click of an `internal` link.
+    pub(crate) fn internal(&self, id: u128, time: i64, link: LinkId) -> u64 {
+        self.push(Body::Click(event_of(id, time, link, Analytics::Internal)))
+    }
+
+    /// A click of each id of an `internal` link, all there at once; returns the position after the last.
+    pub(crate) fn internals(&self, ids: std::ops::Range<u128>, time: i64, link: LinkId) -> u64 {
+        self.state.send_modify(|state| {
+            for id in ids {
+                let body = Body::Click(event_of(id, time, link, Analytics::Internal));
+                state.records.push(Record { offset: state.end, journal: self.journal, body });
+                state.end += 1;
+            }
+        });
+        self.state.borrow().end
     }
 
     /// A click of each id; returns the position after the last.

@@ -21,6 +21,7 @@ use super::identity::{self, Reader};
 use super::land::Lander;
 use super::pipeline::Chunk;
 use crate::settle::desk::Draft;
+use crate::settle::sampled::links_of;
 use crate::settle::{Fate, SettleError};
 
 /// A file of more raw bytes is looked through before anything of it is drafted.
@@ -103,6 +104,10 @@ impl Lander<'_> {
 
     /// Writes a chunk's rows and keeps only what is needed of them; unless one of its lines is no new row.
     async fn draft(&mut self, chunk: &mut Chunk) -> Result<bool, Failure> {
+        // what a line weighs that may be sampled is known when it lands
+        if links_of(&chunk.rows).iter().any(Option::is_some) {
+            return Ok(false);
+        }
         let complete_through = self.settler.desk.look(UtcMicros::now()).await?;
         self.settler.arrivals.refresh().await.map_err(SettleError::from)?;
         let mut decision = self.settler.desk.decide(&chunk.rows, &chunk.arrivals, complete_through).await?;
@@ -110,7 +115,7 @@ impl Lander<'_> {
         if decision.fates.iter().any(|fate| *fate != Fate::Add) {
             return Ok(false);
         }
-        chunk.draft = Some(self.settler.desk.draft(&chunk.rows, decision.fates).await?);
+        chunk.draft = Some(self.settler.desk.draft(&chunk.rows, &decision).await?);
         for rows in &mut chunk.rows {
             *rows = thin(rows)?;
         }

@@ -48,7 +48,7 @@ impl DryRun {
         let mut decision = settler.desk.decide(&chunk.rows, &chunk.arrivals, complete_through).await?;
         settler.hold_chunk(&self.brought, &chunk.rows, &chunk.arrivals, &mut decision).await?;
         for (arrival, fate) in chunk.arrivals.iter().zip(&mut decision.fates) {
-            if matches!(fate, Fate::Counted | Fate::Correct) {
+            if matches!(fate, Fate::Counted | Fate::Correct | Fate::Sampled) {
                 continue;
             }
             if self.seen.contains(&arrival.id) {
@@ -75,7 +75,7 @@ impl DryRun {
         let add = |counts: &mut Counts| match fate {
             Fate::Add => counts.added += 1,
             Fate::Wait => counts.waiting += 1,
-            Fate::Counted | Fate::Correct => {}
+            Fate::Counted | Fate::Correct | Fate::Sampled => {}
         };
         add(self.days.entry(time.day()).or_default());
         let link = format!("{domain}/{code}");

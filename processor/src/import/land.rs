@@ -22,7 +22,7 @@ use super::checks::Checks;
 use super::drafts::{Check, Drafts};
 use super::error::Failure;
 use super::pipeline::Chunk;
-use super::recount::{Held, held};
+use super::recount::{Held, held, sampled};
 use super::side::{self, Origin};
 use super::summary::{State, Summary};
 use crate::lake::{Change, CommitError, Span, TableHandle};
@@ -32,6 +32,7 @@ use crate::settle::elsewhere;
 use crate::settle::guard::hours::{OriginHours, UNLINKED};
 use crate::settle::guard::{linked, open_among, texts};
 use crate::settle::ids::Spans;
+use crate::settle::sampled::{links_of, sampled_txn};
 use crate::settle::{Arrival, Decision, Fate, Kind, SettleError, Settler};
 
 /// The side tables of imports.
@@ -98,8 +99,13 @@ impl Lander<'_> {
         chunk.arrivals.iter().for_each(|arrival| self.spans.add(arrival.time));
         if let Some(since) = self.judged_since {
             let (workspaces, linked) = (texts(&chunk.rows, "workspace"), linked(&chunk.rows));
+            let links = links_of(&chunk.rows);
+            let times = links.iter().copied().zip(chunk.arrivals.iter().map(|line| line.time));
+            // of what was sampled nobody can tell whether its line has met its event
+            let thinned = self.settler.desk.thinned(times).await?;
             let judged = |line: &Arrival| line.kind == Kind::Origin && line.time.hour() >= since;
-            for (row, line) in chunk.arrivals.iter().enumerate().filter(|(_, line)| judged(line)) {
+            let lines = chunk.arrivals.iter().enumerate();
+            for (row, line) in lines.filter(|(row, line)| judged(line) && !thinned[*row]) {
                 let workspace = workspaces[row].filter(|_| linked[row]).unwrap_or(UNLINKED);
                 self.origin_hours.add(line.id, line.time, workspace);
             }
@@ -120,7 +126,7 @@ impl Lander<'_> {
         }
         let Held { added, waiting, .. } = self.held().await?;
         self.summary.already_counted += self.resumed.records;
-        self.summary.resplit(added, waiting);
+        self.summary.resplit(added, waiting, self.sampled());
         self.recount |= waiting > 0;
         Ok(())
     }
@@ -188,6 +194,12 @@ impl Lander<'_> {
         let provider = &self.origin.provider;
         if decision.all_settled() {
             txns.extend(elsewhere::raised(&self.settler.desk.clicks, provider, &chunk.rows, &chunk.arrivals));
+            let away = decision.count(Fate::Sampled) as i64;
+            if away > 0 {
+                let txn = sampled_txn(&self.origin.import_id);
+                let before = self.settler.desk.clicks.txn(&txn).unwrap_or(0);
+                txns.push((txn, before + away));
+            }
             return Ok(self.settler.desk.land(&chunk.rows, &chunk.arrivals, decision, &txns, draft).await?);
         }
         self.recount = true;
@@ -241,6 +253,11 @@ impl Lander<'_> {
         Ok(held(clicks, arrivals, &self.origin.import_id, &self.spans).await?)
     }
 
+    /// How many lines of the import were sampled away, as the lake has it.
+    fn sampled(&self) -> u64 {
+        sampled(&self.settler.desk.clicks, &self.settler.arrivals, &self.origin.import_id)
+    }
+
     /// How many chunks the lake holds.
     fn contained(&self) -> i64 {
         contained(self.settler, &self.txn)
@@ -252,7 +269,7 @@ impl Lander<'_> {
         if self.recount {
             self.settler.settle().await?;
             let held = self.held().await?;
-            self.summary.resplit(held.added, held.waiting);
+            self.summary.resplit(held.added, held.waiting, self.sampled());
             self.summary.mismatched = open_among(&self.settler.desk.clicks, &self.settler.arrivals, &held.lines);
         }
         // all of it was there, but a revert has since said that it is to be taken in again
@@ -323,6 +340,7 @@ pub(super) fn count(summary: &mut Summary, chunk: &Chunk, decision: &Decision) {
         match (fate, arrival.kind) {
             (Fate::Counted | Fate::Correct, _) => summary.already_counted += 1,
             (Fate::Wait, _) => summary.waiting += 1,
+            (Fate::Sampled, _) => summary.ignored.sampled += 1,
             (Fate::Add, kind) => summary.added.add(kind.source()),
         }
     }
@@ -334,7 +352,7 @@ pub(super) fn note_lines(metrics: &Metrics, format: &str, chunk: &Chunk, decisio
     metrics.note_lines(format, "added", of(Fate::Add));
     metrics.note_lines(format, "already_counted", of(Fate::Counted) + of(Fate::Correct) + chunk.tally.counted);
     metrics.note_lines(format, "waiting", of(Fate::Wait));
-    metrics.note_lines(format, "ignored", chunk.tally.ignored.total());
+    metrics.note_lines(format, "ignored", chunk.tally.ignored.total() + of(Fate::Sampled));
     metrics.note_lines(format, "rejected", chunk.tally.rejected.values().sum());
 }
 

@@ -13,6 +13,7 @@ use super::summary::Added;
 use crate::lake::{LakeError, TableHandle};
 use crate::settle::guard::WaitingLines;
 use crate::settle::ids::Spans;
+use crate::settle::sampled::sampled_txn;
 use crate::settle::waiting::corrects;
 
 /// Rows of one import.
@@ -41,6 +42,12 @@ pub(super) async fn held(
     let mut all =
         held_of(clicks, arrivals, &HashSet::from([import_id]), |min, max| spans.near(min, max, Duration::ZERO)).await?;
     Ok(all.remove(import_id).unwrap_or_default())
+}
+
+/// How many lines of an import were sampled away: when they came, or after they had waited.
+pub(super) fn sampled(clicks: &TableHandle, arrivals: &TableHandle, import_id: &str) -> u64 {
+    let txn = sampled_txn(import_id);
+    [clicks, arrivals].into_iter().filter_map(|table| table.txn(&txn)).sum::<i64>().unsigned_abs()
 }
 
 /// Counts the rows of each of `imports`, in files that may be of interest by their first and last time.

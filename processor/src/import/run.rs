@@ -19,7 +19,7 @@ use super::land::{Lander, Resumed, contained};
 use super::opened::Content;
 use super::options::{ImportOptions, Input};
 use super::pipeline::{Chunk, Retired};
-use super::recount::held;
+use super::recount::{held, sampled};
 use super::side::Origin;
 use super::stored::row_of;
 use super::summary::{Added, State, Summary};
@@ -176,7 +176,8 @@ impl Run {
         if stored.waiting > 0 || stored.checks.is_some() {
             let held = held(&tables.settler.desk.clicks, &tables.settler.arrivals, import_id, &spans).await?;
             (waiting, lines) = (held.waiting, held.lines);
-            stored = stored.with_held(held.added, held.waiting);
+            let sampled = sampled(&tables.settler.desk.clicks, &tables.settler.arrivals, import_id);
+            stored = stored.with_held(held.added, held.waiting, sampled);
         }
         stored.check(&tables.settler.arrivals);
         let mut summary = stored.repeated(waiting);

@@ -8,6 +8,7 @@ use super::run::ID_DIGITS;
 use super::stored::rows;
 use crate::lake::{Change, CommitError, TableHandle};
 use crate::settle::desk::{TRIES, fenced};
+use crate::settle::sampled::sampled_txn;
 use crate::settle::{SettleError, Settler};
 
 /// Whether imports that are under way are set back too.
@@ -56,7 +57,9 @@ pub(super) async fn set_back(
     // a last chunk that was told of and lands right now was decided before: it expects its transaction to be as it was
     let lands = |(txn, chunks): &(&str, i64)| anew.contains(id_of(txn)) && *chunks > contained(settler, txn);
     back.extend(edge_files.txns_with_prefix("file/").filter(lands).map(|(txn, _)| txn.to_owned()));
-    let change = || Change { txns: back.iter().map(|txn| (txn.clone(), 0)).collect(), ..Change::default() };
+    let sampled = back.iter().map(|txn| sampled_txn(id_of(txn)));
+    let txns: Vec<(String, i64)> = back.iter().cloned().chain(sampled).map(|txn| (txn, 0)).collect();
+    let change = || Change { txns: txns.clone(), ..Change::default() };
     if !back.is_empty() {
         for table in [&mut settler.desk.clicks, &mut settler.arrivals] {
             land(table, async |_: &TableHandle| Ok(change())).await?;

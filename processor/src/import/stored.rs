@@ -11,7 +11,7 @@ use schemas::tables::Table;
 use serde::Serialize;
 
 use super::options::ImportOptions;
-use super::recount::held_of;
+use super::recount::{held_of, sampled};
 use super::run::ID_DIGITS;
 use super::summary::{State, Summary};
 use crate::lake::{Lake, LakeError, TableHandle};
@@ -187,7 +187,8 @@ pub(super) async fn refreshed(
         import.summary = if is_so_far {
             summary.so_far(held.added, held.waiting)
         } else {
-            summary.with_held(held.added, held.waiting)
+            let sampled = sampled(clicks, arrivals, &summary.id);
+            summary.with_held(held.added, held.waiting, sampled)
         };
         import.summary.mismatched = open_among(clicks, arrivals, &held.lines);
         import.summary.check(arrivals);

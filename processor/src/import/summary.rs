@@ -275,23 +275,25 @@ impl Summary {
         self.records == fates && self.lines == self.headers + self.records
     }
 
-    /// Splits anew what was added, counted before or waits, by what the lake says; their sum stays.
-    pub(crate) fn resplit(&mut self, added: Added, waiting: u64) {
+    /// Splits anew what was added, counted before, waits or was sampled away, by what the lake says; their sum stays.
+    pub(crate) fn resplit(&mut self, added: Added, waiting: u64, sampled: u64) {
         let added = added.of_sort(&self.added);
-        let sum = self.added.total() + self.already_counted + self.waiting;
-        if let Some(counted) = sum.checked_sub(added.total() + waiting) {
+        let sum = self.added.total() + self.already_counted + self.waiting + self.ignored.sampled;
+        if let Some(counted) = sum.checked_sub(added.total() + waiting + sampled) {
             self.added = added;
             self.waiting = waiting;
+            self.ignored.sampled = sampled;
             self.already_counted = counted;
         }
     }
 
-    /// The same, with what the lake holds of it now: rows, and lines that wait. The rest was counted by other records.
-    pub(crate) fn with_held(mut self, added: Added, waiting: u64) -> Self {
+    /// The same, with what the lake holds of it now: rows, and lines that wait; and how many were sampled away. The rest was
+    /// counted by other records.
+    pub(crate) fn with_held(mut self, added: Added, waiting: u64, sampled: u64) -> Self {
         if self.state == State::Reverted {
             return self;
         }
-        let mut rest = self.settled();
+        let mut rest = self.settled() + self.ignored.sampled;
         let mut take = |count: u64| {
             let taken = count.min(rest);
             rest -= taken;
@@ -299,6 +301,7 @@ impl Summary {
         };
         self.added = added.of_sort(&self.added).map(&mut take);
         self.waiting = take(waiting);
+        self.ignored.sampled = take(sampled);
         self.already_counted = rest;
         self
     }
@@ -321,7 +324,8 @@ impl Summary {
     pub(crate) fn so_far(mut self, added: Added, waiting: u64) -> Self {
         self.records = added.of_sort(&self.added).total() + waiting;
         self.lines = self.records;
-        self.with_held(added, waiting)
+        self.ignored.sampled = 0;
+        self.with_held(added, waiting, 0)
     }
 
     /// Lines that count, now or later, by this import or another.
@@ -405,15 +409,29 @@ mod tests {
         assert!(again.adds_up());
         assert_eq!((again.added, again.already_counted, again.waiting), (Added::default(), 14, 1));
         assert!(sample().repeated(99).adds_up());
-        let now = sample().with_held(Added { edge: 6, recovered: 2, ..Added::default() }, 1);
+        let now = sample().with_held(Added { edge: 6, recovered: 2, ..Added::default() }, 1, 0);
         assert!(now.adds_up() && now.already_counted == 6, "{now:?}");
-        assert!(sample().with_held(Added { edge: 99, recovered: 2, ..Added::default() }, 1).adds_up());
+        assert!(sample().with_held(Added { edge: 99, recovered: 2, ..Added::default() }, 1, 0).adds_up());
         let reverted = sample().reverted();
         assert!(reverted.adds_up() && reverted.ignored.reverted == 15, "{reverted:?}");
-        assert_eq!(reverted.clone().with_held(Added::default(), 3), reverted);
+        assert_eq!(reverted.clone().with_held(Added::default(), 3, 0), reverted);
         let mut settled = sample();
-        settled.resplit(Added { edge: 7, recovered: 2, ..Added::default() }, 0);
+        settled.resplit(Added { edge: 7, recovered: 2, ..Added::default() }, 0, 0);
         assert!(settled.adds_up());
         assert_eq!((settled.added.edge, settled.already_counted), (7, 6));
+    }
+
+    #[test]
+    fn lines_that_turn_out_to_be_sampled_away_are_ignored_and_no_longer_counted_elsewhere() {
+        let mut summary = sample();
+        summary.resplit(summary.added, 0, 3);
+        assert!(summary.adds_up());
+        assert_eq!((summary.ignored.sampled, summary.already_counted, summary.waiting), (3, 6, 0));
+        let (added, again) = (summary.added, summary.clone());
+        assert_eq!(again.with_held(added, 0, 3), summary, "as the lake says it again");
+        let less = summary.clone().with_held(added, 1, 1);
+        assert!(less.adds_up() && (less.ignored.sampled, less.already_counted) == (1, 7), "{less:?}");
+        assert_eq!(summary.clone().repeated(0).ignored.sampled, 3);
+        assert!(summary.reverted().adds_up());
     }
 }

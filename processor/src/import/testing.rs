@@ -41,6 +41,13 @@ impl Directory {
     }
 }
 
+impl Directory {
+    /// The identity of a link that is there.
+    pub(crate) fn link_id(&self, domain: &str, code: &str) -> LinkId {
+        self.0[&(domain.to_owned(), code.to_owned())].link_id
+    }
+}
+
 #[async_trait]
 impl LinkDirectory for Directory {
     async fn histories(&self, keys: &[(String, String)]) -> Result<Vec<Option<LinkHistory>>, PortError> {

@@ -9,6 +9,7 @@ mod events;
 mod guard;
 mod parties;
 mod revert;
+mod sampled;
 mod union;
 mod words;
 
@@ -56,12 +57,16 @@ fn bench_on(other: &Bench, config: ImportConfig) -> Bench {
 }
 
 fn bench_of(store: FaultStore, journals: Arc<Journals>, config: ImportConfig) -> Bench {
-    let url = Url::parse("memory:///lake").unwrap();
-    let lake = Lake::with_store(Arc::new(store.clone()), url, LakeOptions::default()).unwrap();
     let directory = Directory::default()
         .with("w", "go.example.com", "k", &[(0, Analytics::Billed)])
         .with("v", "go.example.com", "off", &[(0, Analytics::Off)])
         .with("evil", "go.example.com", "ev", &[(0, Analytics::Billed)]);
+    bench_in(store, journals, directory, config)
+}
+
+fn bench_in(store: FaultStore, journals: Arc<Journals>, directory: Directory, config: ImportConfig) -> Bench {
+    let url = Url::parse("memory:///lake").unwrap();
+    let lake = Lake::with_store(Arc::new(store.clone()), url, LakeOptions::default()).unwrap();
     let importer = Importer::new(
         lake.clone(),
         Arc::new(directory),

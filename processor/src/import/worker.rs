@@ -9,7 +9,7 @@ use ingest::edge::block::RawLine;
 use ingest::edge::{Arena, EdgeClass, EdgeRequest, Ignored, Job, Line, Reject};
 use ingest::ports::VisitorKeys;
 use schemas::visitor::VisitorKey;
-use schemas::{ClickBuilder, ClickId, UtcMicros};
+use schemas::{Analytics, ClickBuilder, ClickId, UtcMicros};
 
 use super::error::Failure;
 use super::judge::Word;
@@ -200,6 +200,7 @@ impl Worker {
                 ingest_time: rules.ingest_time,
                 visitor_key: day_key.1,
                 domain: host,
+                is_internal: link.is_link() && link.analytics(request.time) == Analytics::Internal,
             };
             let (enricher, rows) = (&self.enricher, &mut self.rows);
             enricher.edge_row(request, line, link.at(request.time), |row| rows.push_row(row));

@@ -17,7 +17,7 @@
 use std::time::{Duration, Instant};
 
 /// The cap that sampling begins with, unless it is known that no link comes near it.
-const FIRST_CAP: u32 = 1_024;
+const FIRST_CAP: u32 = 256;
 /// Looks in the time of the limit.
 const LOOKS: u32 = 20;
 /// A step up is not before so much of the limit has gone by in calm.
@@ -180,7 +180,7 @@ mod tests {
     fn nothing_happens_below_four_tenths_or_before_a_trend_is_known() {
         use Step::{Begin, Same};
         let looks = [look(119, 100, 0), look(119, 200, 0), look(119, 300, 0), look(120, 400, 0)];
-        assert_eq!(steps(&mut controller(), Instant::now(), &looks), [Same, Same, Same, Begin(1_024)]);
+        assert_eq!(steps(&mut controller(), Instant::now(), &looks), [Same, Same, Same, Begin(256)]);
         assert_eq!(controller().look(Instant::now(), look(9_999, 1, 0)), Same);
     }
 
@@ -191,14 +191,13 @@ mod tests {
             look(120, 100, 0),
             look(125, 200, 0),     // begins
             look(130, 300, 5_000), // heavier than the cap: half of the cap
-            look(135, 400, 600),   // half of 512
-            look(140, 500, 100),   // nothing reaches 256: half of what comes
-            look(210, 600, 100),   // a quarter
-            look(215, 600, 100),
-            look(220, 600, 100),
-            look(225, 600, 100), // no lower than one
+            look(135, 400, 600),   // half of 128
+            look(140, 500, 40),    // nothing reaches 64: half of what comes
+            look(210, 600, 40),    // a quarter
+            look(215, 600, 40),
+            look(220, 600, 40), // no lower than one
         ];
-        let expected = [Same, Begin(1_024), Down(512), Down(256), Down(50), Down(12), Down(3), Down(1), Same];
+        let expected = [Same, Begin(256), Down(128), Down(64), Down(20), Down(5), Down(1), Same];
         assert_eq!(steps(&mut controller(), Instant::now(), &looks), expected);
     }
 
@@ -208,10 +207,10 @@ mod tests {
         let soon: Vec<Look> = (0..8).map(|n| look(7_200 - 900 * n, 1_000_000 - 100_000 * n, 0)).collect();
         assert!(steps(&mut controller(), Instant::now(), &soon).iter().all(|step| *step == Step::Same));
         let late: Vec<Look> = (0..3).map(|n| look(7_200 - 10 * n, 1_000_000 - 1_000 * n, 0)).collect();
-        assert_eq!(steps(&mut controller(), Instant::now(), &late)[1], Step::Begin(1_024));
+        assert_eq!(steps(&mut controller(), Instant::now(), &late)[1], Step::Begin(256));
         // fewer records, and yet older ones: whatever drains, it isn't what waits longest
         let older: Vec<Look> = (0..3).map(|n| look(150 + n, 1_000 - 200 * n, 0)).collect();
-        assert_eq!(steps(&mut controller(), Instant::now(), &older)[1], Step::Begin(1_024));
+        assert_eq!(steps(&mut controller(), Instant::now(), &older)[1], Step::Begin(256));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! ```
 //! * [`control`]: whether to sample, and how far the cap goes down or up; pure
 //! * [`thin`]: which rate a link's second gets, once and for all; pure
+//! * [`lowest`](Lowest): the lowest rates near some records; pure. [`RateBook`]: the same from the lake, and into it
 //!
 //! Invariants
 //! * Clicks of `billed` links are never sampled, and no link of which fewer come than the cap is.
@@ -22,18 +23,17 @@
 //! Failure: a rate that is recorded and then not used does no harm: who judges later keeps less, and weighs it more. What the
 //! lake can't tell of rates can't be judged: it is tried again.
 
+mod book;
 pub mod control;
+mod lowest;
 #[cfg(test)]
 mod sim;
 pub mod thin;
 
-use schemas::UtcMicros;
-use schemas::time::SECOND;
-
+pub use book::rate_in_force;
+pub(crate) use book::{LINES, Rate, RateBook};
 pub use control::{Controller, Look, Step};
+#[cfg(test)]
+pub(crate) use lowest::{Known, Reach};
+pub(crate) use lowest::{Lowest, second_of};
 pub use thin::{Cap, Thinner};
-
-/// The second since the epoch that an instant is in.
-fn second_of(time: UtcMicros) -> i64 {
-    time.0.div_euclid(SECOND)
-}

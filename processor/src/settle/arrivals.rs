@@ -94,6 +94,7 @@ impl Settler {
         settled.added += decision.count(Fate::Add) as u64;
         settled.already_counted += decision.count(Fate::Counted) as u64;
         settled.waiting += decision.count(Fate::Wait) as u64;
+        settled.sampled += decision.count(Fate::Sampled) as u64;
         let next = self.next_look(&arrivals, &decision, &held, round.complete_through);
         self.take_away(&Group { files, rows: &rows, arrivals: &arrivals }, &decision, next, round.now).await
     }
@@ -110,6 +111,7 @@ impl Settler {
             let mut decision = self.desk.decide(rows, arrivals, complete_through).await?;
             let held = self.hold(rows, arrivals, &mut decision, complete_through).await?;
             if decision.settled.is_empty() && held.txns.is_empty() {
+                self.desk.record(rows, arrivals, &decision).await?;
                 return Ok((decision, held));
             }
             if self.desk.land(rows, arrivals, &decision, &held.txns, &mut draft).await? == Landing::Landed {

@@ -24,11 +24,13 @@ use super::error::SettleError;
 use super::ids::{Found, IdIndex, IdSet, Spans};
 use super::restate::{Ledger, Restatements};
 use super::said::Said;
+use super::sampled::weighed;
 use super::thin::{Apart, apart};
 use super::union::{Arrival, Decision, Fate, compare, union};
 use super::waits::Waits;
 use crate::lake::{Change, CommitError, DataFile, LakeError, NewFile, Span, TableHandle};
 use crate::metrics::Metrics;
+use crate::sample::RateBook;
 
 /// The application transaction that fences settlers.
 pub(crate) const SETTLER: &str = "settler";
@@ -53,6 +55,7 @@ pub(crate) fn fenced(table: &TableHandle, mut change: Change) -> Change {
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     fates: Vec<Fate>,
+    rates: BTreeMap<usize, f64>,
     files: Vec<NewFile>,
     /// Of drafts put together, where in the two each but the first begins.
     joints: Vec<(usize, usize)>,
@@ -90,6 +93,9 @@ pub(crate) struct Desk {
     index: IdIndex,
     waits: Waits,
     restatements: Restatements,
+    pub(super) rates: RateBook,
+    /// The visitors of what is sampled away, once there are any.
+    pub(super) hourly: Option<TableHandle>,
     /// How long after its end a day may still change; none: for ever.
     settle: Option<Duration>,
     /// Days (since the epoch) before this one are final, as far as the last look showed.
@@ -105,12 +111,15 @@ impl Desk {
         id_bytes: usize,
     ) -> Self {
         let restatements = Restatements::new(clicks.lake().clone());
+        let rates = RateBook::new(clicks.lake().clone(), waits.skew, waits.repeat);
         Self {
             clicks,
             registry,
             index: IdIndex::new(max_skew, id_bytes),
             waits,
             restatements,
+            rates,
+            hourly: None,
             settle: None,
             final_before: i64::MIN,
         }
@@ -176,6 +185,7 @@ impl Desk {
         complete_through: UtcMicros,
     ) -> Result<Decision, SettleError> {
         let (mut decision, found) = self.decide_by_ids(arrivals, complete_through).await?;
+        self.sample(rows, arrivals, &mut decision).await?;
         if decision.fates.contains(&Fate::Counted) {
             let in_lake = self.index.facts(&self.clicks, &found).await?;
             let said = Said::of(rows)?;
@@ -184,7 +194,8 @@ impl Desk {
         Ok(decision)
     }
 
-    /// The union of `arrivals` with the snapshot, whatever the records say; and which of them that holds.
+    /// The union of `arrivals` with the snapshot, whatever the records say; and which of them that holds. Of records none of
+    /// which may be sampled.
     pub(crate) async fn decide_by_ids(
         &mut self,
         arrivals: &[Arrival],
@@ -195,13 +206,13 @@ impl Desk {
     }
 
     /// Writes the rows that are to be added: nothing lands.
-    pub(crate) async fn draft(&self, rows: &[RecordBatch], fates: Vec<Fate>) -> Result<Draft, SettleError> {
-        let adds = chosen(Table::Clicks, rows, &fates, Fate::Add)?;
+    pub(crate) async fn draft(&self, rows: &[RecordBatch], decision: &Decision) -> Result<Draft, SettleError> {
+        let adds = weighed(chosen(Table::Clicks, rows, &decision.fates, Fate::Add)?, decision)?;
         let Apart { hours, days } =
             apart(adds, self.final_before).map_err(|source| SettleError::Rows { table: Table::Clicks, source })?;
         let mut files = self.clicks.write_spanning(&hours, Span::Hour).await?;
         files.extend(self.clicks.write_spanning(&days, Span::Day).await?);
-        Ok(Draft { fates, files, joints: Vec::new() })
+        Ok(Draft { fates: decision.fates.clone(), rates: decision.rates.clone(), files, joints: Vec::new() })
     }
 
     /// Commits what was decided: the rows to add, the hours settled, `txns` and the fence, all at once.
@@ -215,8 +226,9 @@ impl Desk {
         txns: &[(String, i64)],
         draft: &mut Draft,
     ) -> Result<Landing, SettleError> {
-        if !draft.is_for(&decision.fates) {
-            *draft = self.draft(rows, decision.fates.clone()).await?;
+        self.record(rows, arrivals, decision).await?;
+        if !draft.is_for(&decision.fates) || draft.rates != decision.rates {
+            *draft = self.draft(rows, decision).await?;
         }
         let mut change = Change { add: draft.files.clone(), ..Change::default() };
         change.expect = txns.iter().map(|(id, _)| (id.clone(), self.clicks.txn(id))).collect();

@@ -15,6 +15,7 @@ use schemas::tables::Table;
 use super::correct::policy::Pending;
 use super::desk::fenced;
 use super::error::SettleError;
+use super::sampled::{by_import, sampled_txn};
 use super::settler::Settler;
 use super::union::{Arrival, Decision, Fate, Remark};
 use super::waiting::corrects;
@@ -63,13 +64,9 @@ impl Settler {
         let add = self.arrivals.write_spanning(&rest, Span::Day).await?;
         let kept: Vec<String> = add.iter().map(|file| file.path().to_owned()).collect();
         let since = group.files.iter().filter_map(|file| self.pending.get(&file.path)).map(|file| file.since).min();
-        let change = Change {
-            add,
-            remove: group.files.to_vec(),
-            txns: remarked(&self.arrivals, group.rows, &marked, decision),
-            rewrite_only: unchanged,
-            ..Change::default()
-        };
+        let mut txns = remarked(&self.arrivals, group.rows, &marked, decision);
+        txns.extend(sampled(&self.arrivals, group.rows, &marked, decision));
+        let change = Change { add, remove: group.files.to_vec(), txns, rewrite_only: unchanged, ..Change::default() };
         match self.arrivals.commit(fenced(&self.arrivals, change)).await {
             Ok(_) => {
                 for path in kept {
@@ -154,4 +151,15 @@ fn remarked(arrivals: &TableHandle, rows: &[RecordBatch], marked: &[bool], decis
         at += batch.num_rows();
     }
     counts.into_iter().collect()
+}
+
+/// The counts of what was sampled away, each with what was counted before: of records that have waited until now.
+fn sampled(arrivals: &TableHandle, rows: &[RecordBatch], marked: &[bool], decision: &Decision) -> Vec<(String, i64)> {
+    let counts = by_import(rows, |record| decision.fates[record] == Fate::Sampled && !marked[record]);
+    let with_before = |(import, count): (String, i64)| {
+        let txn = sampled_txn(&import);
+        let before = arrivals.txn(&txn).unwrap_or(0);
+        (txn, before + count)
+    };
+    counts.into_iter().map(with_before).collect()
 }

@@ -14,6 +14,7 @@
 //! * [`ids`]: which ids the lake holds around some instants, and what their rows say
 //! * `correct`: rows merged with records that know better
 //! * `restate`: what must be said of commits that change final numbers
+//! * `sampled`: which records of `internal` links are sampled away, and what the others weigh
 //! * `take_out`: an import's rows out of the tables again
 //! * [`settler`]: the task, with `desk` (look, decide, land), `thin`, `arrivals`, `leave`, `upkeep` and `merge`
 //!
@@ -40,6 +41,7 @@ pub(crate) mod leave;
 mod merge;
 pub(crate) mod restate;
 mod said;
+pub(crate) mod sampled;
 pub mod settler;
 #[cfg(test)]
 mod sim;

@@ -77,6 +77,8 @@ pub struct Settled {
     pub corrected: u64,
     /// Arrivals looked at that wait on.
     pub waiting: u64,
+    /// Arrivals that were sampled away.
+    pub sampled: u64,
     /// Merges made.
     pub merges: u64,
     /// Checkpoints made, and log entries and dead files deleted.
@@ -86,7 +88,7 @@ pub struct Settled {
 impl Settled {
     /// Whether anything was done, so that the next pass may find more.
     pub fn is_busy(&self) -> bool {
-        self.added + self.already_counted + self.merges > 0
+        self.added + self.already_counted + self.sampled + self.merges > 0
     }
 }
 

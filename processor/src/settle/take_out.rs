@@ -19,6 +19,7 @@ use super::error::SettleError;
 use super::ids::click_ids;
 use super::leave::remark_txn;
 use super::restate::{Ledger, Touch, Why};
+use super::sampled::sampled_txn;
 use super::settler::Settler;
 use super::union::Remark;
 use crate::lake::{Change, CommitError, DataFile, Growing, NewFile, Span, TableHandle};
@@ -183,9 +184,9 @@ impl Settler {
     }
 }
 
-/// What was odd about an import's records, counted anew from nothing.
+/// What was odd about an import's records, and what was sampled away of them, counted anew from nothing.
 fn forgotten(arrivals: &TableHandle, import_id: &str) -> Vec<(String, i64)> {
-    let counts = Remark::ALL.iter().map(|remark| remark_txn(*remark, import_id));
+    let counts = Remark::ALL.iter().map(|remark| remark_txn(*remark, import_id)).chain([sampled_txn(import_id)]);
     counts.filter(|txn| arrivals.txn(txn).is_some_and(|count| count > 0)).map(|txn| (txn, 0)).collect()
 }
 

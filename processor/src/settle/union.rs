@@ -6,6 +6,8 @@
 //! not there, and its own event may still come              ──► Wait
 //! Counted, and knows better than the row that counts it    ──► Correct
 //! ```
+//! Records of `internal` links that would be added are sampled ([`sample`]) by the lowest rate near them.
+//!
 //! Because `Counted` follows from the lake alone, deciding again after a kill, a lost answer or a lost race
 //! adds nothing twice. Among records of one id the event comes first, then the edge's line, then the origin's.
 //! Whether one of the others knows better is seen by [`compare`], from what both say; that one counts for nothing, and
@@ -13,11 +15,13 @@
 
 use std::collections::BTreeMap;
 
-use schemas::{ClickId, Source, UtcMicros};
+use schemas::sampling::is_kept;
+use schemas::{ClickId, LinkId, Source, UtcMicros};
 
 use super::ids::{IdMap, IdSet};
 use super::waits::{Kind, Waits};
 use crate::enrich::Facts;
+use crate::sample::Lowest;
 
 /// What the union needs to know of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +45,8 @@ pub enum Fate {
     Correct,
     /// It stays in `arrivals`.
     Wait,
+    /// Its request is sampled away, now or before.
+    Sampled,
 }
 
 /// What is odd about a record whose request is a row already.
@@ -58,7 +64,7 @@ impl Remark {
 }
 
 /// What is to be done with some arrivals.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Decision {
     /// One fate per record, in the order given.
     pub fates: Vec<Fate>,
@@ -66,6 +72,8 @@ pub struct Decision {
     pub remarks: Vec<(usize, Remark)>,
     /// By hour since the epoch: the newest record whose wait is over. Events at or before it are late from now on.
     pub settled: BTreeMap<i64, UtcMicros>,
+    /// By the record's place: the rate below 1 at which it is kept or sampled away.
+    pub rates: BTreeMap<usize, f64>,
 }
 
 impl Decision {
@@ -106,6 +114,35 @@ pub fn union(arrivals: &[Arrival], known: &IdSet, waits: &Waits, complete_throug
         }
     }
     decision
+}
+
+/// Samples what would be added of links that may be sampled, which `link` tells by a record's place. What is added at a rate
+/// stands for more requests than its own.
+pub(crate) fn sample(
+    arrivals: &[Arrival],
+    decision: &mut Decision,
+    link: impl Fn(usize) -> Option<LinkId>,
+    lowest: &Lowest,
+) {
+    let mut away = IdSet::default();
+    for (at, (arrival, fate)) in arrivals.iter().zip(&mut decision.fates).enumerate() {
+        let Some(link) = (*fate == Fate::Add).then(|| link(at)).flatten() else { continue };
+        let of = if arrival.kind.is_line() { Lowest::of_line } else { Lowest::of_event };
+        let rate = of(lowest, link, arrival.time);
+        if rate < 1.0 {
+            decision.rates.insert(at, rate);
+            if !is_kept(arrival.id, rate) {
+                *fate = Fate::Sampled;
+                away.insert(arrival.id);
+            }
+        }
+    }
+    // those that it would have been counted by are gone with it
+    for (arrival, fate) in arrivals.iter().zip(&mut decision.fates) {
+        if *fate == Fate::Counted && away.contains(&arrival.id) {
+            *fate = Fate::Sampled;
+        }
+    }
 }
 
 /// Compares each record whose request is counted already with the row that counts it: one of the lake (`in_lake`), or
@@ -215,6 +252,38 @@ mod tests {
         assert!(decision.settled.is_empty());
         let line = decide(&[arrival(1, 1_000, Kind::Origin), arrival(1, 1_000, Kind::Elsewhere(Source::Origin))], &[]);
         assert_eq!(line.fates, [Fate::Counted, Fate::Add], "and it comes before its line");
+    }
+
+    #[test]
+    fn what_would_be_added_is_sampled_and_what_is_there_is_not() {
+        let id = |low: f64, high: f64| {
+            (1u128..).find(|id| !is_kept(ClickId::from(*id), low) && is_kept(ClickId::from(*id), high)).unwrap()
+        };
+        let (low, high) = (id(0.0, 0.25), id(0.5, 1.0));
+        let records = [
+            arrival(low, 100, Kind::Edge),
+            arrival(high, 100, Kind::Edge),
+            arrival(high, 101, Kind::Origin),   // the same request
+            arrival(high + 1, 100, Kind::Edge), // is there
+            arrival(high, 2, Kind::Origin),
+            arrival(low, 100, Kind::Origin),
+        ];
+        let link = LinkId::new();
+        let second = crate::sample::second_of(records[0].time);
+        let known = crate::sample::Known { link, second, by_lines: false, rate: 0.25 };
+        let reach = crate::sample::Reach { any: std::time::Duration::ZERO, lines: std::time::Duration::ZERO };
+        let mut lowest = Lowest::default();
+        lowest.add(&[known].into_iter().collect(), [(link, second)], &reach);
+        let mut decision = decide(&records, &[high + 1]);
+        let mut others = decision.clone();
+        sample(&records, &mut decision, |_| Some(link), &lowest);
+        use Fate::{Add, Counted, Sampled};
+        assert_eq!(decision.fates, [Add, Sampled, Sampled, Counted, Sampled, Counted]);
+        assert_eq!(decision.rates, BTreeMap::from([(0, 0.25), (1, 0.25)]));
+        assert!(decision.all_settled());
+        let before = others.clone();
+        sample(&records, &mut others, |_| None, &lowest);
+        assert_eq!(others, before, "of a link that may not be sampled");
     }
 
     fn said(source: Source, change: impl FnOnce(&mut schemas::Click)) -> Facts {

@@ -43,6 +43,11 @@ impl Kind {
         !matches!(self, Self::Elsewhere(_))
     }
 
+    /// Whether it is a line of an edge log.
+    pub(crate) fn is_line(self) -> bool {
+        matches!(self, Self::Edge | Self::Origin)
+    }
+
     /// Among records of one id the least makes the row: who was there first-hand knows best.
     pub(crate) fn rank(self) -> u8 {
         match self {

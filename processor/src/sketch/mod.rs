@@ -14,7 +14,7 @@ mod merge;
 
 use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
-use schemas::{Class, LinkId, UtcMicros};
+use schemas::{Class, Click, LinkId, UtcMicros};
 
 use self::hours::Hours;
 pub(crate) use self::merge::tidy;
@@ -39,6 +39,22 @@ pub struct SampledAway<'a> {
     pub visitor: Option<i64>,
     /// The rate that its hash has failed.
     pub rate: f64,
+}
+
+impl<'a> SampledAway<'a> {
+    /// One that came to a row before it was sampled away; `None` without a link, of which none is.
+    pub(crate) fn of_row(click: &'a Click, rate: f64) -> Option<Self> {
+        Some(Self {
+            event_time: click.event_time,
+            workspace: &click.workspace,
+            link_id: click.link_id?,
+            domain: &click.domain,
+            code: &click.code,
+            class: click.verdict.class,
+            visitor: click.visitor,
+            rate,
+        })
+    }
 }
 
 /// Writes what these clicks leave; nothing when there are none.

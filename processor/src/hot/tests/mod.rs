@@ -1,10 +1,11 @@
 //! The whole hot path on a store in memory that fails on purpose.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::AsArray as _;
-use arrow::datatypes::Int64Type;
+use arrow::datatypes::{Float64Type, Int64Type, TimestampMicrosecondType};
 use object_store::memory::InMemory;
 use schemas::UtcMicros;
 use schemas::tables::Table;
@@ -17,6 +18,7 @@ use url::Url;
 mod handover;
 mod life;
 mod once;
+mod sampled;
 mod side;
 mod topic;
 
@@ -37,6 +39,8 @@ pub(super) struct Running {
     cancel: CancellationToken,
     task: JoinHandle<Result<(), HotError>>,
     status: watch::Receiver<HotStatus>,
+    /// Tests sample by it without a backlog.
+    pub(super) cap: Arc<Cap>,
 }
 
 impl World {
@@ -63,11 +67,11 @@ impl World {
         let registry: Arc<dyn Registry> = Arc::clone(&self.registry) as Arc<dyn Registry>;
         let coverage: Arc<dyn Coverage> = Arc::clone(&self.coverage) as Arc<dyn Coverage>;
         let path = HotPath::new(self.lake(), registry, Arc::new(Plain), config).with_coverage(coverage);
-        let status = path.status();
+        let (status, cap) = (path.status(), Arc::clone(&path.cap));
         let (seatings, incoming) = mpsc::channel(8);
         let cancel = CancellationToken::new();
         let task = tokio::spawn(path.run(incoming, cancel.clone()));
-        Running { seatings, cancel, task, status }
+        Running { seatings, cancel, task, status, cap }
     }
 
     /// Waits until the lake holds `log` up to `position`.
@@ -79,6 +83,37 @@ impl World {
             // a store that is down for a while is part of some tests
             let _ = clicks.refresh().await;
         }
+    }
+
+    /// What the rows of each id weigh.
+    pub(super) async fn weights(&self, table: Table) -> BTreeMap<u128, f64> {
+        let table = self.table(table).await;
+        let mut weights = BTreeMap::new();
+        for file in table.files() {
+            for batch in table.read(file, &["click_id", "weight"]).await.unwrap() {
+                let (ids, of) = (batch.column(0).as_binary::<i32>(), batch.column(1).as_primitive::<Float64Type>());
+                let ids = ids.iter().map(|id| u128::from_be_bytes(id.unwrap().try_into().unwrap()));
+                weights.extend(ids.zip(of.values().iter().copied()));
+            }
+        }
+        weights
+    }
+
+    /// The lowest rate recorded of each second, whatever the link.
+    pub(super) async fn rates(&self) -> BTreeMap<i64, f64> {
+        let table = self.table(Table::Sampling).await;
+        let mut rates = BTreeMap::new();
+        for file in table.files() {
+            for batch in table.read(file, &["second", "rate"]).await.unwrap() {
+                let seconds = batch.column(0).as_primitive::<TimestampMicrosecondType>().values();
+                let of = batch.column(1).as_primitive::<Float64Type>().values();
+                for (second, rate) in seconds.iter().zip(of) {
+                    let lowest = rates.entry(second / SECOND).or_insert(*rate);
+                    *lowest = rate.min(*lowest);
+                }
+            }
+        }
+        rates
     }
 
     pub(super) async fn ids(&self, table: Table) -> Vec<u128> {

@@ -56,6 +56,7 @@ impl Open {
         for _ in 0..TRIES {
             let decision = self.decide(chunk).await?;
             let (added, waiting) = (decision.count(Fate::Add), decision.count(Fate::Wait));
+            let sampled = decision.count(Fate::Sampled);
             let arrivals = &mut self.tables.settler.arrivals;
             corrections.keep(arrivals, &chunk.rows, &origin.brought, &decision.fates).await?;
             if added > 0 {
@@ -65,6 +66,7 @@ impl Open {
                     continue;
                 }
             }
+            self.tables.settler.desk.record(&chunk.rows, &chunk.arrivals, &decision).await?;
             if waiting > 0 {
                 self.wait(origin, chunk, &decision.fates).await?;
             }
@@ -72,7 +74,7 @@ impl Open {
             let counted = decision.count(Fate::Counted) + decision.count(Fate::Correct);
             metrics.note_duplicates("import", counted as u64);
             note_added(metrics, &chunk.rows, &decision.fates);
-            return Ok(answer(chunk, (added + waiting) as u64));
+            return Ok(answer(chunk, (added + waiting + sampled) as u64));
         }
         Err(SettleError::Busy { tries: TRIES }.into())
     }

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use arrow::array::{Array as _, AsArray as _, RecordBatch, StringArray};
-use arrow::datatypes::TimestampMicrosecondType;
+use arrow::datatypes::{Float64Type, TimestampMicrosecondType};
 use schemas::time::HOUR;
-use schemas::{ClickId, Source, UtcMicros};
+use schemas::{ClickId, LinkId, Source, UtcMicros};
 
 use crate::lake::{LakeError, TableHandle};
 use crate::settle::ids::click_ids;
+use crate::settle::sampled::links_of;
 use crate::settle::waiting::corrects;
 
 /// An id made at the origin has its time in it; it is taken for one if that is so near the event's.
@@ -53,7 +54,7 @@ impl ClickFacts {
         let mut all = HourRows::default();
         for file in clicks.files_between(UtcMicros(hour * HOUR), UtcMicros((hour + 1) * HOUR - 1)) {
             if !self.0.contains_key(&file.path) {
-                let columns = ["click_id", "event_time", "source", "import_id", "link_id", "workspace"];
+                let columns = ["click_id", "event_time", "source", "import_id", "link_id", "workspace", "weight"];
                 let batches = clicks.read(file, &columns).await?;
                 let mut hours = BTreeMap::new();
                 batches.iter().for_each(|batch| take_in(batch, &mut hours));
@@ -86,6 +87,7 @@ impl Rows {
 fn take_in(batch: &RecordBatch, hours: &mut BTreeMap<i64, HourRows>) {
     let text = |name: &str| batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
     let times = times(batch, "event_time");
+    let weights = batch.column_by_name("weight").and_then(|column| column.as_primitive_opt::<Float64Type>());
     let (Some(sources), Some(imports), Some(links), Some(workspaces), Some(times)) =
         (text("source"), text("import_id"), text("link_id"), text("workspace"), times)
     else {
@@ -99,16 +101,18 @@ fn take_in(batch: &RecordBatch, hours: &mut BTreeMap<i64, HourRows>) {
             hour.insert(workspace.to_owned(), Rows::default());
         }
         let Some(of) = hour.get_mut(workspace) else { continue };
+        // one that stands for others says nothing of how many lines have met their event
+        let counts = u64::from(weights.is_none_or(|weights| weights.value(row) <= 1.0));
         match sources.value(row).parse() {
             Ok(Source::Origin) if imports.is_valid(row) => {
-                *of.told.entry(imports.value(row).to_owned()).or_default() += 1;
+                *of.told.entry(imports.value(row).to_owned()).or_default() += counts;
             }
-            Ok(Source::Origin) if is_made_here(id, time) => of.nameless += 1,
-            Ok(Source::Origin) => of.named += 1,
+            Ok(Source::Origin) if is_made_here(id, time) => of.nameless += counts,
+            Ok(Source::Origin) => of.named += counts,
             Ok(Source::Recovered) => {
                 let of = of.recovered.entry(text_or_none(imports, row)).or_default();
-                of.rows += 1;
-                of.linked += u64::from(links.is_valid(row));
+                of.rows += counts;
+                of.linked += if links.is_valid(row) { counts } else { 0 };
             }
             _ => {}
         }
@@ -136,6 +140,8 @@ pub(super) struct Waiting {
     pub(super) workspace: String,
     /// Whether that one has uploaded it.
     pub(super) is_uploaded: bool,
+    /// The link, if its clicks may be sampled.
+    pub(super) sampled_link: Option<LinkId>,
 }
 
 /// Whether a line that is `brought` so is of this provider, and whether a tenant has uploaded it.
@@ -169,6 +175,7 @@ pub(super) async fn waiting(
             "arrived_at",
             "corrects",
             "workspace",
+            "weight",
         ];
         for batch in arrivals.read(file, &columns).await? {
             let text = |name: &str| batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
@@ -180,14 +187,15 @@ pub(super) async fn waiting(
             let (Some(at), Some(arrived)) = (times(&batch, "event_time"), times(&batch, "arrived_at")) else {
                 continue;
             };
+            let sampled_links = links_of(std::slice::from_ref(&batch));
             for (row, id) in click_ids(&batch).enumerate() {
-                let time = UtcMicros(at.value(row));
+                let (time, sampled_link) = (UtcMicros(at.value(row)), sampled_links[row]);
                 let (is_of, is_uploaded) = is_of(brought.value(row), provider);
                 let is_origin = sources.value(row) == Source::Recovered.as_str();
                 if is_of && is_origin && hours.contains(&time.hour()) && !corrects(&batch, row) {
                     let (import, arrived) = (text_or_none(imports, row), UtcMicros(arrived.value(row)));
                     let (is_linked, workspace) = (links.is_valid(row), workspaces.value(row).to_owned());
-                    found.push(Waiting { id, time, import, arrived, is_linked, workspace, is_uploaded });
+                    found.push(Waiting { id, time, import, arrived, is_linked, workspace, is_uploaded, sampled_link });
                 }
             }
         }

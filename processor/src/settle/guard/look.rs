@@ -47,8 +47,14 @@ impl Settler {
     ) -> Result<Verdict, SettleError> {
         let (lines, mut parts) = self.look_at(party, hour, scope).await?;
         let known = self.desk.known(lines.iter().map(|line| (line.id, line.time))).await?;
-        let missing: HashMap<ClickId, &Waiting> =
-            lines.iter().filter(|line| !known.contains(&line.id)).map(|line| (line.id, line)).collect();
+        // where clicks were sampled, a line without an event says nothing
+        let thinned = self.desk.thinned(lines.iter().map(|line| (line.sampled_link, line.time))).await?;
+        let missing: HashMap<ClickId, &Waiting> = lines
+            .iter()
+            .zip(thinned)
+            .filter(|(line, thinned)| !thinned && !known.contains(&line.id))
+            .map(|(line, _)| (line.id, line))
+            .collect();
         for line in missing.values() {
             let part = parts.entry(line.workspace.clone()).or_default();
             let is_due = self.desk.waits().ready(complete_through, Kind::Origin, line.time);

@@ -3,16 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use schemas::sampling::is_kept;
 use schemas::time::HOUR;
-use schemas::{ClickId, UtcMicros};
+use schemas::{Click, ClickId, UtcMicros};
 
 use super::redirect::{Frame, JournalState};
 use super::stream::stream;
 use super::table::{Change, Row};
-use super::{MAX_SKEW, REPEAT, Rule, SKEW, World, ticks};
-use crate::hot::judge::{Fate, Judge, Lateness, questions};
+use super::{LINK, MAX_SKEW, REPEAT, Rule, SKEW, World, ticks};
+use crate::hot::decode::Clicked;
+use crate::hot::judge::{Fate, Judge, Lateness, questions, rates_asked};
+use crate::hot::shed::Shed;
+use crate::hot::testing::{click, names};
 use crate::hot::window::Window;
-use crate::hot::{decode::Clicked, testing::click};
+use crate::sample::{Known, second_of};
 use crate::settle::ids::Spans;
 
 /// One partition, as a process reads it.
@@ -24,13 +28,17 @@ struct Task {
 }
 
 /// A commit that has been decided on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Plan {
     base: usize,
     /// Partition, position expected, position afterwards.
     txns: Vec<(usize, Option<i64>, i64)>,
     rows: Vec<Row>,
     late: Vec<Row>,
+    /// The rates that were judged by.
+    rates: Vec<Known>,
+    /// What is sampled away, and whether it was late.
+    away: Vec<(ClickId, bool)>,
     /// With the partition that each came from.
     judged: Vec<(usize, ClickId, UtcMicros)>,
     side_done: bool,
@@ -40,13 +48,22 @@ struct Plan {
 pub(super) struct Process {
     tasks: BTreeMap<usize, Task>,
     window: Window,
+    /// The rates of its readers, by partition and second.
+    rates: BTreeMap<(usize, i64), f64>,
     plan: Option<Plan>,
+}
+
+/// An event as its reader hands it over.
+enum Read {
+    Click(Box<Clicked>),
+    Shed(Shed),
 }
 
 impl Process {
     pub(super) fn new(floor: UtcMicros) -> Self {
         // the smallest window there is: it forgets within a run
-        Self { tasks: BTreeMap::new(), window: Window::new(0, ticks(SKEW + REPEAT), floor), plan: None }
+        let window = Window::new(0, ticks(SKEW + REPEAT), floor);
+        Self { tasks: BTreeMap::new(), window, rates: BTreeMap::new(), plan: None }
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -107,10 +124,16 @@ impl World {
             for partition in owned {
                 let most = if self.calm { 1_000 } else { self.random.below(4) as usize };
                 let source = &self.partitions[partition];
-                let Some(task) = self.processes[which].tasks.get_mut(&partition) else { continue };
+                let Process { tasks, rates, .. } = &mut self.processes[which];
+                let Some(task) = tasks.get_mut(&partition) else { continue };
                 let to = (task.next + most).min(source.records.len()).max(task.next);
                 for offset in task.next..to {
                     let (journal, frame) = source.records[offset];
+                    if let Frame::Event(_, time) = frame {
+                        // whatever the cap is now
+                        let rate = if self.calm { 1.0 } else { self.random.pick(&[1.0, 1.0, 0.5, 0.25]) };
+                        rates.entry((partition, second_of(time))).or_insert(rate);
+                    }
                     task.buffer.push((offset, journal, frame));
                 }
                 task.next = to;
@@ -178,38 +201,77 @@ impl World {
 
     fn judge(&self, which: usize, base: usize, group: &[usize]) -> Plan {
         let process = &self.processes[which];
-        let mut clicked = Vec::new();
+        let mut read = Vec::new();
         let mut txns = Vec::new();
         for partition in group {
             let task = &process.tasks[partition];
             for (_, journal, frame) in &task.buffer {
                 if let Frame::Event(id, time) = frame {
-                    let click = click(id.as_u128(), time.0);
-                    let journal = self.journals[*journal].id;
-                    clicked.push((*partition, Clicked { journal, provider: "".into(), click }));
+                    read.push((*partition, self.handed_over(which, *partition, *journal, (*id, *time))));
                 }
             }
             txns.extend(task.buffer.last().map(|(offset, ..)| (*partition, task.expected, *offset as i64 + 1)));
         }
         let lateness = self.lateness(base);
-        let asked = questions(clicked.iter().map(|(_, one)| one), &lateness, &process.window);
+        let clicked =
+            || read.iter().filter_map(|(_, one)| if let Read::Click(one) = one { Some(&**one) } else { None });
+        let asked = questions(clicked(), &lateness, &process.window);
         let near: Spans = asked.iter().map(|(_, time)| *time).collect();
         let known: HashSet<ClickId> = self.near(base, &near).into_iter().collect();
-        let mut judge = Judge::new(&lateness, &process.window, &known);
-        let mut plan = Plan { base, txns, rows: Vec::new(), late: Vec::new(), judged: Vec::new(), side_done: false };
-        for (partition, one) in &clicked {
-            let (id, time) = (one.click.click_id, one.click.event_time);
+        let lowest = self.lowest(rates_asked(clicked(), &lateness, &process.window));
+        let mut judge = Judge::new(&lateness, &process.window, &known, &lowest);
+        let mut plan = Plan { base, txns, ..Plan::default() };
+        for (partition, one) in &read {
+            let (id, time, fate, read_at, is_shed) = match one {
+                Read::Click(one) => (one.click.click_id, one.click.event_time, judge.judge(one), one.rate, false),
+                Read::Shed(shed) => (shed.click_id, shed.event_time, judge.judge_shed(shed), shed.rate, true),
+            };
             let row = self.event(id, time);
-            match judge.judge(one) {
-                Fate::Row => {
-                    plan.rows.push(row);
-                    plan.judged.push((*partition, id, time));
+            let mut rate = read_at;
+            if fate != Fate::Late && (self.keeps(Rule::RememberAway) || !matches!(fate, Fate::Sampled(_))) {
+                plan.judged.push((*partition, id, time));
+            }
+            match fate {
+                Fate::Row(at) => {
+                    rate = at;
+                    plan.rows.push(Row { weight: 1.0 / at, ..row });
                 }
-                Fate::Duplicate => plan.judged.push((*partition, id, time)),
+                Fate::Duplicate => continue,
+                Fate::Sampled(at) => {
+                    rate = at;
+                    plan.away.push((id, false));
+                }
+                Fate::Late if is_shed => plan.away.push((id, true)),
                 Fate::Late => plan.late.push(row),
+            }
+            if rate < 1.0 && (self.keeps(Rule::RecordLowest) || rate == read_at) {
+                plan.rates.push(Known { link: LINK, second: second_of(time), by_lines: false, rate });
             }
         }
         plan
+    }
+
+    /// An event as the reader of a partition hands it over: kept or shed at its rate.
+    fn handed_over(&self, which: usize, partition: usize, journal: usize, (id, time): (ClickId, UtcMicros)) -> Read {
+        let journal = self.journals[journal].id;
+        let click = Click { link_id: Some(LINK), ..click(id.as_u128(), time.0) };
+        let rates = &self.processes[which].rates;
+        let is_internal = self.sampled_link(id).is_some();
+        let rate = if is_internal { rates.get(&(partition, second_of(time))).copied().unwrap_or(1.0) } else { 1.0 };
+        if is_kept(id, rate) {
+            return Read::Click(Box::new(Clicked { journal, provider: "".into(), is_internal, rate, click }));
+        }
+        Read::Shed(Shed {
+            before: 0,
+            journal,
+            click_id: id,
+            event_time: time,
+            link_id: LINK,
+            names: names(),
+            class: click.verdict.class,
+            visitor: None,
+            rate,
+        })
     }
 
     /// Ids of `clicks` in files near some instants.
@@ -237,7 +299,10 @@ impl World {
         for which in if self.calm { vec![0, 1] } else { vec![which] } {
             let Some(plan) = self.processes[which].plan.as_mut().filter(|plan| !plan.side_done) else { continue };
             plan.side_done = true;
-            let late = plan.late.clone();
+            let (late, rates) = (plan.late.clone(), plan.rates.clone());
+            if self.keeps(Rule::RatesFirst) {
+                self.rates.extend(rates);
+            }
             if !late.is_empty() {
                 self.say(|| format!("process {which}: late {late:?}"));
                 self.held.extend(late.iter().map(|row| row.id));
@@ -274,6 +339,10 @@ impl World {
         });
         if landed {
             self.held.extend(plan.judged.iter().map(|(_, id, _)| *id));
+            for (id, is_late) in &plan.away {
+                self.held.insert(*id);
+                if *is_late { &mut self.away_late } else { &mut self.away }.insert(*id);
+            }
         }
         // Whatever the answer was: look what the lake holds now. It may have landed, by this process or another.
         let mut landed = BTreeSet::new();

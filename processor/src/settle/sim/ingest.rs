@@ -1,9 +1,10 @@
 //! Edge log files: cut from the lines that the edge wrote, late, twice, overlapping; taken in chunk by chunk, each
 //! straight into `clicks` when all of it can be settled, else into `arrivals`.
 
+use schemas::tables::UNWEIGHED;
 use schemas::{ClickId, Source, UtcMicros};
 
-use super::settlers::with;
+use super::settlers::{added, with};
 use super::table::{Change, Row};
 use super::{Rule, World};
 use crate::enrich::Facts;
@@ -105,10 +106,13 @@ impl World {
         let txns = vec![(txn.clone(), to as i64)];
         if whole {
             let mut change = self.settlers_change(clicks, &decision);
-            change.add = with(chunk, &decision, |fate| fate == Fate::Add);
+            change.add = added(chunk, &decision);
             change.expect.push((txn, stored.0));
             change.txns.extend(txns);
-            self.land_settled(clicks, change);
+            self.record(chunk, &decision);
+            if self.land_settled(clicks, change) {
+                self.note_away(chunk, &decision);
+            }
         } else {
             let mut add = chunk.to_vec();
             if !self.keeps(Rule::ChunkWhole) {
@@ -142,7 +146,8 @@ impl World {
     pub(super) fn event(&self, id: ClickId, time: UtcMicros) -> Row {
         let request = self.requests.iter().find(|request| request.id == id);
         let facts = request.map_or_else(|| Facts::of(&click(0, 0)), |request| request.event);
-        Row { id, time, kind: Kind::Event(Source::Origin), facts }
+        let weight = if request.is_some_and(|request| request.is_internal) { UNWEIGHED } else { 1.0 };
+        Row { id, time, kind: Kind::Event(Source::Origin), facts, weight }
     }
 
     fn arrive(&mut self, add: Vec<Row>) {

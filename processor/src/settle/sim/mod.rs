@@ -1,12 +1,15 @@
 //! The counting rules under kills, power cuts, lost answers, two owners, two settlers, late and repeated files: a
 //! seeded simulation with its own clock and tables, in which the decisions are made by the code that makes them in
-//! earnest (`union`, `compare`, `Facts`, `Waits`, `Spans`, `choose`; the hot path's `Window`, `Lateness`, `Judge`).
+//! earnest (`union`, `sample`, `compare`, `Facts`, `Waits`, `Spans`, `choose`; the hot path's `Window`, `Lateness`, `Judge`).
 //!
 //! A scheduler picks the next step among actors: redirect workers with journals, their forwarding into partitions (at
 //! least once), the hot path (killed, taken over, a former owner that wakes), edge log files (in chunks, late, twice, overlapping), events made elsewhere, two settlers,
 //! compaction, retirement. Then everything comes to rest, and the lake must hold exactly the requests whose event
 //! survived or whose line came: the set union, each once, each row saying what all its records say together. All of it
 //! once more must change nothing.
+//!
+//! In half of the runs some requests are of an `internal` link, which is sampled at whatever rates. Of these some are missing
+//! at the end: those that were sampled away, none of which is ever a row; and over many runs the weights add up to all.
 //!
 //! To show that the simulation would notice, single rules can be broken; each then leads to a wrong count within a
 //! few hundred seeds.
@@ -22,8 +25,9 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use schemas::sampling::is_kept;
 use schemas::time::SECOND;
-use schemas::{ClickId, UtcMicros};
+use schemas::{ClickId, LinkId, UtcMicros};
 
 use self::hot::Process;
 use self::ingest::{LogFile, Reading};
@@ -33,6 +37,10 @@ use self::stream::Partition;
 use self::table::{Row, Table};
 use super::Waits;
 use crate::enrich::Facts;
+use crate::sample::{Known, Lowest, Reach};
+
+/// The link whose clicks are sampled.
+const LINK: LinkId = LinkId(uuid::Uuid::from_u128(1));
 
 /// One step of the clock: twenty make an hour, so that hours and midnights are crossed.
 const TICK: i64 = 180 * SECOND;
@@ -73,6 +81,14 @@ enum Rule {
     CorrectRows,
     /// It is merged field by field.
     MergeByField,
+    /// Who can't tell whether an id is new uses the lowest rate recorded near it.
+    LowestRate,
+    /// And records it for that time too.
+    RecordLowest,
+    /// Rates are recorded before what was judged by them is committed.
+    RatesFirst,
+    /// What is sampled away is remembered like what is kept.
+    RememberAway,
 }
 
 struct World {
@@ -85,6 +101,8 @@ struct World {
     clicks: Table,
     arrivals: Table,
     requests: Vec<Request>,
+    /// What makes the ids of one run others than those of another.
+    salt: u128,
     repeats: Vec<(i64, usize)>,
     journals: Vec<Journal>,
     /// Whether the journals are the partitions, all owned by one process; else a topic's partitions follow from ids.
@@ -95,6 +113,14 @@ struct World {
     complete_through: UtcMicros,
     /// Ids that the lake has taken in: rows, arrivals, duplicates.
     held: BTreeSet<ClickId>,
+    /// Whether clicks of the `internal` link are sampled.
+    sampling: bool,
+    /// The rates that are recorded.
+    rates: Vec<Known>,
+    /// Requests that were judged and sampled away.
+    away: BTreeSet<ClickId>,
+    /// Those of which a late event was.
+    away_late: BTreeSet<ClickId>,
     lines: Vec<Row>,
     delivered: Vec<Row>,
     files: Vec<LogFile>,
@@ -136,6 +162,7 @@ const ACTIONS: &[Action] = &[
 impl World {
     fn new(seed: u64, broken: Option<Rule>) -> Self {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678);
+        let salt = u128::from(Random(seed).next()) << 40;
         let embedded = random.below(2) == 0;
         let edge_off = random.pick(&[-2, -1, 0, 1]);
         let repeat = if broken == Some(Rule::WaitRepeat) { 0 } else { REPEAT };
@@ -151,6 +178,7 @@ impl World {
             clicks: Table::new(),
             arrivals: Table::new(),
             requests: Vec::new(),
+            salt,
             repeats: Vec::new(),
             journals: Vec::new(),
             embedded,
@@ -159,6 +187,10 @@ impl World {
             processes: [Process::new(floor), Process::new(floor)],
             complete_through: UtcMicros(0),
             held: BTreeSet::new(),
+            sampling: seed % 2 == 1,
+            rates: Vec::new(),
+            away: BTreeSet::new(),
+            away_late: BTreeSet::new(),
             lines: Vec::new(),
             delivered: Vec::new(),
             files: Vec::new(),
@@ -203,12 +235,16 @@ impl World {
         self.now += if self.random.below(100) < 94 { self.random.pick(&[1, 1, 2]) } else { RETIRE / 2 };
     }
 
-    /// No id twice, in the version just made.
+    /// No id twice, in the version just made, and none that was sampled away; each kept at what it weighs.
     fn check_twice(&mut self) {
         let mut seen = BTreeSet::new();
-        let twice = self.clicks.newest().rows().find(|row| !seen.insert(row.id)).copied();
-        if let Some(row) = twice {
-            self.fail(format!("twice: {row:?}"));
+        let rows = || self.clicks.newest().rows();
+        let twice = rows().find(|row| !seen.insert(row.id)).map(|row| format!("twice: {row:?}"));
+        let back = rows().find(|row| self.away.contains(&row.id)).map(|row| format!("back: {row:?}"));
+        let is_fit = |row: &Row| row.weight >= 1.0 && is_kept(row.id, 1.0 / row.weight);
+        let unfit = rows().find(|row| !is_fit(row)).map(|row| format!("weight: {row:?}"));
+        if let Some(wrong) = [twice, back, unfit].into_iter().flatten().next() {
+            self.fail(wrong);
         }
     }
 
@@ -237,7 +273,8 @@ impl World {
         self.quiet()?;
         let truth = self.truth();
         let held: BTreeSet<ClickId> = self.clicks.newest().rows().map(|row| row.id).collect();
-        if let Some(lost) = truth.difference(&held).next() {
+        let is_away = |id: &&ClickId| self.away.contains(id) || self.away_late.contains(id);
+        if let Some(lost) = truth.difference(&held).find(|id| !is_away(id)) {
             return Err(format!("lost: {lost}"));
         }
         if let Some(extra) = held.difference(&truth).next() {
@@ -245,7 +282,9 @@ impl World {
         }
         self.check_facts()?;
         let rows = |world: &Self| {
-            let rows = world.clicks.newest().rows().map(|row| (row.id, row.time, row.kind));
+            // what a late event that was sampled away would have corrected, it corrects when it comes again
+            let facts = |row: &Row| world.sampled_link(row.id).is_none().then_some((row.time, row.kind));
+            let rows = world.clicks.newest().rows().map(|row| (row.id, facts(row)));
             rows.collect::<BTreeSet<_>>()
         };
         let before = rows(self);
@@ -262,6 +301,10 @@ impl World {
             self.journals.iter().flat_map(Journal::synced_events).map(|(id, _)| id).collect();
         for row in self.clicks.newest().rows() {
             let Some(request) = self.requests.iter().find(|request| request.id == row.id) else { continue };
+            // a late event that was sampled away has told nothing
+            if request.is_internal {
+                continue;
+            }
             let came = [(&events, request.event), (&lines, request.line)];
             let said = came.into_iter().filter(|(ids, _)| ids.contains(&row.id)).map(|(_, facts)| facts);
             if said.reduce(Facts::join) != Some(row.facts) {
@@ -307,6 +350,30 @@ impl World {
             && self.files.is_empty()
             && self.is_drained()
             && self.processes.iter().all(Process::is_idle)
+    }
+
+    /// By how much the weights of the `internal` link are more than its requests.
+    fn bias(&self) -> (f64, usize) {
+        let weights: BTreeMap<ClickId, f64> = self.clicks.newest().rows().map(|row| (row.id, row.weight)).collect();
+        let truth = self.truth();
+        let internal = self.requests.iter().filter(|request| request.is_internal && truth.contains(&request.id));
+        let errors = internal.map(|request| weights.get(&request.id).copied().unwrap_or(0.0) - 1.0);
+        errors.fold((0.0, 0), |(sum, count), error| (sum + error, count + 1))
+    }
+
+    /// The lowest rates near some records.
+    fn lowest(&self, asked: BTreeSet<(LinkId, i64)>) -> Lowest {
+        let mut lowest = Lowest::default();
+        if self.keeps(Rule::LowestRate) {
+            let reach = Reach { any: ticks(SKEW + REPEAT), lines: ticks(SKEW) };
+            lowest.add(&self.rates.iter().copied().collect(), asked, &reach);
+        }
+        lowest
+    }
+
+    /// The link of an id, if it may be sampled.
+    fn sampled_link(&self, id: ClickId) -> Option<LinkId> {
+        self.requests.iter().find(|request| request.id == id).filter(|request| request.is_internal).map(|_| LINK)
     }
 
     /// The requests that must be counted: their event survived, or their line came.
@@ -362,6 +429,20 @@ fn whatever_happens_the_lake_holds_the_union() {
 }
 
 #[test]
+fn the_weights_of_what_is_kept_add_up_to_what_came() {
+    let (mut sum, mut squares, mut requests) = (0.0, 0.0, 0);
+    for seed in 0..3_000 {
+        let mut world = World::new(seed, None);
+        world.run(STEPS).unwrap();
+        let (error, count) = world.bias();
+        (sum, squares, requests) = (sum + error, squares + error * error, requests + count);
+    }
+    // runs are independent of one another
+    let z = sum / f64::sqrt(squares);
+    assert!(requests > 10_000 && z.abs() < 4.0, "{sum} of {requests}, z {z}");
+}
+
+#[test]
 fn a_run_is_the_same_every_time() {
     let run = |seed| World::new(seed, Some(Rule::SettlerFence)).run(STEPS);
     let outcomes: BTreeMap<u64, Result<(), String>> = (0..60).map(|seed| (seed, run(seed))).collect();
@@ -371,7 +452,7 @@ fn a_run_is_the_same_every_time() {
 #[test]
 fn each_rule_that_is_broken_is_noticed() {
     let rules = [
-        (Rule::WaitRepeat, 1_500),
+        (Rule::WaitRepeat, 6_000),
         (Rule::ThroughBeforeSnapshot, 600),
         (Rule::SettlerFence, 200),
         (Rule::RestartFloor, 600),
@@ -382,6 +463,10 @@ fn each_rule_that_is_broken_is_noticed() {
         (Rule::ChunkWhole, 600),
         (Rule::CorrectRows, 20),
         (Rule::MergeByField, 200),
+        (Rule::LowestRate, 600),
+        (Rule::RecordLowest, 3_000),
+        (Rule::RatesFirst, 600),
+        (Rule::RememberAway, 6_000),
     ];
     let unnoticed: Vec<Rule> = rules
         .into_iter()

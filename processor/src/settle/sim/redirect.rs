@@ -1,5 +1,6 @@
 //! Redirect workers and their journals; the requests that people make through the edge.
 
+use schemas::tables::UNWEIGHED;
 use schemas::{Click, ClickId, JournalId, Method, Source, UtcMicros};
 
 use super::table::Row;
@@ -66,6 +67,8 @@ pub(super) struct Request {
     pub(super) event: Facts,
     /// What its line says.
     pub(super) line: Facts,
+    /// Whether it may be sampled.
+    pub(super) is_internal: bool,
 }
 
 /// What a record says: of a person's browser, as far as it isn't hidden.
@@ -127,16 +130,19 @@ impl World {
             return;
         }
         let number = self.requests.len();
-        let id = ClickId::from((number as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
+        let id = (number as u128 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        let id = ClickId::from(id ^ self.salt);
         let method = self.random.pick(&[Method::Get, Method::Get, Method::Head]);
         // the edge may hide who asks, and may make a GET of a HEAD
         let (agent, referrer) = self.random.pick(&[("Amazon CloudFront", None), ("a person's", Some("news.example"))]);
         let asked = self.random.pick(&[Method::Get, method]);
         let event = said(Kind::Event(Source::Origin), asked, agent, referrer);
         let facts = said(kind, method, "a person's", Some("news.example"));
-        self.requests.push(Request { id, event, line: facts });
+        let is_internal = self.sampling && self.random.below(2) == 0;
+        self.requests.push(Request { id, event, line: facts, is_internal });
         if logged && self.random.below(100) < 85 {
-            let line = Row { id, time: self.at(self.edge_off), kind, facts };
+            let weight = if is_internal { UNWEIGHED } else { 1.0 };
+            let line = Row { id, time: self.at(self.edge_off), kind, facts, weight };
             self.say(|| format!("line {line}"));
             self.lines.push(line);
         }

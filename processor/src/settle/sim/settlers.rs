@@ -1,14 +1,16 @@
 //! Two settlers, and the compaction that comes with them.
 
 use schemas::UtcMicros;
+use schemas::tables::UNWEIGHED;
 use schemas::time::DAY;
 
 use super::table::{Change, Row};
-use super::{Rule, World};
+use super::{LINK, Rule, World};
 use crate::enrich::Facts;
+use crate::sample::{Known, second_of};
 use crate::settle::compact::{CompactConfig, Horizon, Piece, choose};
 use crate::settle::ids::{IdMap, IdSet, Spans};
-use crate::settle::union::compare;
+use crate::settle::union::{compare, sample};
 use crate::settle::{Arrival, Decision, Fate, Kind, union};
 
 /// How far a settler is with its pass.
@@ -27,7 +29,27 @@ pub(super) fn with(rows: &[Row], decision: &Decision, wanted: impl Fn(Fate) -> b
     rows.iter().zip(&decision.fates).filter(|(_, fate)| wanted(**fate)).map(|(row, _)| *row).collect()
 }
 
+/// The rows that are added, with what they weigh.
+pub(super) fn added(rows: &[Row], decision: &Decision) -> Vec<Row> {
+    let adds = rows.iter().enumerate().filter(|(at, _)| decision.fates[*at] == Fate::Add);
+    adds.map(|(at, row)| Row { weight: 1.0 / decision.rates.get(&at).copied().unwrap_or(1.0), ..*row }).collect()
+}
+
 impl World {
+    /// Rates come into the lake before what they decide.
+    pub(super) fn record(&mut self, rows: &[Row], decision: &Decision) {
+        for (at, rate) in &decision.rates {
+            let by_lines = rows[*at].kind.is_line();
+            if self.keeps(Rule::RecordLowest) {
+                self.rates.push(Known { link: LINK, second: second_of(rows[*at].time), by_lines, rate: *rate });
+            }
+        }
+    }
+
+    pub(super) fn note_away(&mut self, rows: &[Row], decision: &Decision) {
+        self.away.extend(with(rows, decision, |fate| fate == Fate::Sampled).iter().map(|row| row.id));
+    }
+
     /// The union of records with a version of `clicks`, and which of them know better than the row that is there.
     pub(super) fn decide(&self, rows: &[Row], version: usize, through: UtcMicros) -> Decision {
         let arrivals: Vec<Arrival> = rows.iter().map(|r| Arrival { id: r.id, time: r.time, kind: r.kind }).collect();
@@ -35,6 +57,10 @@ impl World {
         let near: IdMap<Facts> = self.rows_near(version, &spans).map(|row| (row.id, row.facts)).collect();
         let known: IdSet = near.keys().copied().collect();
         let mut decision = union(&arrivals, &known, &self.waits, through);
+        let link = |at: usize| (rows[at].weight == UNWEIGHED).then_some(LINK);
+        let adds = (0..rows.len()).filter(|at| decision.fates[*at] == Fate::Add);
+        let asked = adds.filter_map(|at| Some((link(at)?, second_of(rows[at].time)))).collect();
+        sample(&arrivals, &mut decision, link, &self.lowest(asked));
         if self.keeps(Rule::CorrectRows) {
             compare(&arrivals, &mut decision, &near, |at| rows[at].facts);
         }
@@ -113,8 +139,12 @@ impl World {
             return Settling::default();
         }
         let mut change = self.settlers_change(clicks, &decision);
-        change.add = with(&rows, &decision, |fate| fate == Fate::Add);
+        change.add = added(&rows, &decision);
+        self.record(&rows, &decision);
         let landed = decision.settled.is_empty() || self.land_settled(clicks, change);
+        if landed {
+            self.note_away(&rows, &decision);
+        }
         self.check_twice();
         // Landed, but killed before it could take the rows away: another pass will.
         if !landed || self.chance(15) {
@@ -149,11 +179,11 @@ impl World {
     fn merged(&self, row: &Row, record: &Row) -> Row {
         if !self.keeps(Rule::MergeByField) {
             // the last word is taken for the best
-            return *record;
+            return Row { weight: row.weight, ..*record };
         }
         let facts = row.facts.join(record.facts);
         let time = if facts.source() == row.facts.source() { row.time } else { record.time };
-        Row { id: row.id, time, kind: Kind::of(facts.source()), facts }
+        Row { id: row.id, time, kind: Kind::of(facts.source()), facts, weight: row.weight }
     }
 
     /// Lands a rewriting on the newest version, if its file is still there. Returns whether the pass goes on.

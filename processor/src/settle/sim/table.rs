@@ -9,13 +9,15 @@ use crate::enrich::Facts;
 use crate::settle::Kind;
 
 /// A row of either table, as far as counting and correcting go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) id: ClickId,
     pub(super) time: UtcMicros,
     pub(super) kind: Kind,
     /// What it says of its request.
     pub(super) facts: Facts,
+    /// 0 in `arrivals`, when it may be sampled.
+    pub(super) weight: f64,
 }
 
 impl std::fmt::Display for Row {
