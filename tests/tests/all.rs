@@ -15,6 +15,7 @@ mod postgres;
 mod product;
 mod roles;
 mod sampled;
+mod sampling;
 mod sharing;
 mod standin;
 mod stream;

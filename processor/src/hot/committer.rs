@@ -374,7 +374,7 @@ impl Committer {
     /// Has the controller look at lag and backlog, if it is time.
     fn steer(&mut self) {
         let backlog = self.slots.values().map(|slot| slot.end.saturating_sub(slot.position())).sum();
-        let age = self.oldest().map_or(Duration::ZERO, |oldest| UtcMicros::now().since(oldest));
+        let age = self.oldest().map(|oldest| UtcMicros::now().since(oldest));
         if self.steering.look(Instant::now(), age, backlog) {
             self.tell();
         }

@@ -22,7 +22,10 @@ pub(super) struct Steering {
     controller: Controller,
     cap: Arc<Cap>,
     limit: Duration,
-    lag: Duration,
+    /// The greatest age seen since the last look; `None` when nothing was.
+    lag: Option<Duration>,
+    /// What the last look had.
+    last_lag: Duration,
     internal: Internal,
     /// The share of clicks of `internal` links that was kept of late.
     rate: f64,
@@ -37,7 +40,8 @@ impl Steering {
             controller: Controller::new(config.lag_limit, config.commit_after),
             cap,
             limit: config.lag_limit,
-            lag: Duration::ZERO,
+            lag: None,
+            last_lag: Duration::ZERO,
             internal: Internal::default(),
             rate: 1.0,
             metrics,
@@ -56,7 +60,7 @@ impl Steering {
 
     /// Takes note of a group that has landed: the age of its oldest click, and what became of clicks.
     pub(super) fn landed(&mut self, age: Duration, counts: &Landed) {
-        self.lag = self.lag.max(age);
+        self.lag = self.lag.max(Some(age));
         self.internal.kept += counts.internal;
         self.internal.shed += counts.shed.values().sum::<u64>();
     }
@@ -68,12 +72,15 @@ impl Steering {
 
     /// Looks, if it is time; `age` is that of the oldest click that is buffered, `backlog` the records that aren't in the
     /// lake. Returns whether something is to be told of it.
-    pub(super) fn look(&mut self, now: Instant, age: Duration, backlog: u64) -> bool {
+    pub(super) fn look(&mut self, now: Instant, age: Option<Duration>, backlog: u64) -> bool {
         self.lag = self.lag.max(age);
         if self.controller.due().is_some_and(|due| now < due) {
             return false;
         }
-        let lag = std::mem::take(&mut self.lag);
+        // between two groups nothing is seen of a backlog's age: that is none that is low
+        let unseen = if backlog > 0 { self.last_lag } else { Duration::ZERO };
+        let lag = self.lag.take().unwrap_or(unseen);
+        self.last_lag = lag;
         let look = Look { lag, backlog, heaviest: self.cap.take_heaviest() };
         let (step, limit) = (self.controller.look(now, look), self.limit);
         match step {
@@ -103,5 +110,26 @@ impl Steering {
         }
         self.metrics.note_sampling(self.rate);
         step != Step::Same
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backlog_of_which_nothing_is_seen_for_a_while_is_as_old_as_it_was() {
+        let config = HotConfig { lag_limit: Duration::from_secs(2), ..HotConfig::default() };
+        let mut steering = Steering::new(&config, Metrics::default(), Arc::default());
+        let (start, old) = (Instant::now(), Some(Duration::from_secs(3)));
+        let at = |n: u32| start + n * Duration::from_millis(100);
+        assert!(!steering.look(at(0), old, 100));
+        assert!(steering.look(at(1), old, 200), "it begins");
+        for n in 2..20 {
+            steering.look(at(n), None, 200);
+            assert!(steering.rate().is_some(), "{n}");
+        }
+        let ended: Vec<u32> = (20..40).filter(|n| steering.look(at(*n), None, 0)).collect();
+        assert_eq!((ended.len(), steering.rate()), (1, None), "nothing is left");
     }
 }
