@@ -12,7 +12,7 @@
 //! ```
 //! * [`control`]: whether to sample, and how far the cap goes down or up; pure
 //! * [`thin`]: which rate a link's second gets, once and for all; pure
-//! * [`lowest`](Lowest): the lowest rates near some records; pure. [`RateBook`]: the same from the lake, and into it
+//! * `lowest`: the lowest rates near some records; pure. `book`: the same from the lake, and into it
 //!
 //! Invariants
 //! * Clicks of `billed` links are never sampled, and no link of which fewer come than the cap is.

@@ -6,7 +6,7 @@
 //! not there, and its own event may still come              ──► Wait
 //! Counted, and knows better than the row that counts it    ──► Correct
 //! ```
-//! Records of `internal` links that would be added are sampled ([`sample`]) by the lowest rate near them.
+//! Records of `internal` links that would be added are sampled by the lowest rate near them.
 //!
 //! Because `Counted` follows from the lake alone, deciding again after a kill, a lost answer or a lost race
 //! adds nothing twice. Among records of one id the event comes first, then the edge's line, then the origin's.
