@@ -12,7 +12,7 @@ use super::Manage;
 use super::auth::Caller;
 use super::input::{Code, Fields, Params};
 use super::problem::Problem;
-use crate::links::{Change, Edit, ListLinks, NewLink, Which};
+use crate::links::{Change, Edit, LinkError, ListLinks, NewLink, Which};
 
 /// Links on a page when the caller doesn't say.
 const DEFAULT_LIMIT: u32 = 100;
@@ -106,7 +106,7 @@ pub(super) async fn patch(
         tags: fields.texts("tags"),
     };
     fields.finish()?;
-    Ok(Json(manage.store.change(&which, &Change::Edit(edit), UtcMicros::now()).await?))
+    Ok(Json(change(&manage, principal, which, Change::Edit(edit)).await?))
 }
 
 /// `POST /v1/links/{code}/disable`
@@ -121,7 +121,7 @@ pub(super) async fn disable(
     let which = which(&manage, principal, code, params, fields.text("workspace")).await?;
     let reason = fields.required_text("reason");
     fields.finish()?;
-    Ok(Json(manage.store.change(&which, &Change::Disable { reason }, UtcMicros::now()).await?))
+    Ok(Json(change(&manage, principal, which, Change::Disable { reason }).await?))
 }
 
 /// `POST /v1/links/{code}/enable`
@@ -135,7 +135,7 @@ pub(super) async fn enable(
     let principal = caller.with(Scope::Write)?;
     let which = which(&manage, principal, code, params, fields.text("workspace")).await?;
     fields.finish()?;
-    Ok(Json(manage.store.change(&which, &Change::Enable, UtcMicros::now()).await?))
+    Ok(Json(change(&manage, principal, which, Change::Enable).await?))
 }
 
 /// `DELETE /v1/links/{code}`
@@ -147,8 +147,23 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, Problem> {
     let principal = caller.with(Scope::Write)?;
     let which = which(&manage, principal, code, params, None).await?;
-    manage.store.change(&which, &Change::Delete, UtcMicros::now()).await?;
+    change(&manage, principal, which, Change::Delete).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Changes the link that a request means. An operator sees every workspace's links and acts for one of them: `default`,
+/// unless the request names another. Any other's link is none then.
+async fn change(manage: &Manage, principal: &Principal, which: Which, change: Change) -> Result<Link, Problem> {
+    let names_none = which.workspace.is_none();
+    let acts_for = which.workspace.unwrap_or_else(|| principal.acts_for().to_owned());
+    let which = Which { workspace: Some(acts_for), ..which };
+    manage.store.change(&which, &change, UtcMicros::now()).await.map_err(|error| match error {
+        LinkError::NotFound { .. } if names_none => Problem::from(error).saying(&format!(
+            " in workspace {:?}, for which an operator's token acts; ?workspace=NAME names another",
+            principal.acts_for()
+        )),
+        error => error.into(),
+    })
 }
 
 async fn which(

@@ -76,6 +76,13 @@ impl Problem {
             .with(header::RETRY_AFTER, "1")
     }
 
+    /// Adds to its detail what this caller may know beyond it.
+    #[must_use]
+    pub(super) fn saying(mut self, more: &str) -> Self {
+        self.body.detail.push_str(more);
+        self
+    }
+
     /// Adds a response header.
     #[must_use]
     pub fn with(mut self, name: HeaderName, value: &'static str) -> Self {

@@ -44,6 +44,8 @@ const DRAIN_WITHIN: Duration = Duration::from_secs(5);
 /// The longest name of a file, the longest of a source.
 const MOST_NAME_BYTES: usize = 1_024;
 const MOST_SOURCE_BYTES: usize = 256;
+/// What is said to whoever sends what is there already.
+const KNOWN: &str = "the same bytes came before, and are not read again: other options have no effect";
 /// A workspace that stands for all of them.
 const EVERY: &str = "*";
 
@@ -251,8 +253,12 @@ async fn enqueue(
         error: None,
         queued_at: UtcMicros::now(),
     };
+    let mut note = None;
     let stage = match manage.store.enqueue(&log, again).await? {
-        Enqueued::Known(stage) => stage,
+        Enqueued::Known(stage) => {
+            note = Some(KNOWN);
+            stage
+        }
         Enqueued::New => {
             staged.hand_over();
             Stage::Queued
@@ -266,7 +272,11 @@ async fn enqueue(
         }
     };
     let location = format!("/v1/edge-logs/{id}");
-    Ok((StatusCode::ACCEPTED, [(LOCATION, location)], Json(json!({"id": id, "state": stage.as_str()}))).into_response())
+    let mut told = json!({"id": id, "state": stage.as_str()});
+    if let Some(note) = note {
+        told["note"] = note.into();
+    }
+    Ok((StatusCode::ACCEPTED, [(LOCATION, location)], Json(told)).into_response())
 }
 
 /// Reads on for a while: a client that sends without listening would else find its connection cut before the answer.

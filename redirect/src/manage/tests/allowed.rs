@@ -173,3 +173,33 @@ async fn an_operator_acts_for_the_workspace_it_names() {
     api.call(&api.operator, "DELETE", "/v1/links/a?workspace=acme", Value::Null).await.problem(404);
     assert_eq!(api.call(&api.operator, "DELETE", "/v1/links/a", Value::Null).await.status, 204);
 }
+
+#[tokio::test]
+async fn an_operator_sees_all_and_changes_no_workspaces_link_without_naming_it() {
+    let api = Api::new().await;
+    api.add(&api.acme, "a").await;
+    let calls = [
+        ("PATCH", "", json!({"title": "x"}), 200),
+        ("POST", "/disable", json!({"reason": "r"}), 200),
+        ("POST", "/enable", json!({}), 200),
+        ("DELETE", "", Value::Null, 204),
+    ];
+    for (method, path, body, _) in &calls {
+        for query in ["", "?domain=sho.rt"] {
+            let uri = format!("/v1/links/a{path}{query}");
+            let refused = api.call(&api.operator, method, &uri, body.clone()).await;
+            refused.problem(404);
+            let detail = refused.body["detail"].as_str().unwrap();
+            assert!(detail.contains("?workspace=NAME") && detail.contains("\"default\""), "{detail}");
+        }
+        let seen = api.get(&api.operator, "/v1/links/a").await;
+        assert_eq!((seen.status, &seen.body["revision"]), (200, &json!(1)), "{method} {path}");
+        // who names it is told as anybody is that there is none
+        let named = api.call(&api.operator, method, "/v1/links/b?workspace=acme", body.clone()).await;
+        assert!(!named.body["detail"].as_str().unwrap_or_default().contains("?workspace="), "{}", named.body);
+    }
+    for (method, path, body, status) in calls {
+        let uri = format!("/v1/links/a{path}?workspace=acme");
+        assert_eq!(api.call(&api.operator, method, &uri, body).await.status, status, "{method} {path}");
+    }
+}
