@@ -98,11 +98,24 @@ fn readable(path: &Path) -> Result<(), Invalid> {
 }
 
 fn environment() -> Env {
+    let theirs = service_links();
     Env::prefixed(PREFIX)
-        .filter(|key| {
-            !RESERVED.iter().any(|name| key.as_str().eq_ignore_ascii_case(name)) && !is_for_tests(key.as_str())
+        .filter(move |key| {
+            let is_theirs = theirs.iter().any(|name| key.as_str().eq_ignore_ascii_case(name));
+            !RESERVED.iter().any(|name| key.as_str().eq_ignore_ascii_case(name))
+                && !is_for_tests(key.as_str())
+                && !is_theirs
         })
         .split("__")
+}
+
+/// Variables that Kubernetes has set for a Service whose name begins as ours, without our prefix.
+fn service_links() -> Vec<String> {
+    let set =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let service = PREFIX.trim_end_matches('_');
+    let links = set.filter(|(name, value)| super::kubernetes::is_service_link(service, name, value));
+    links.filter_map(|(name, _)| Some(name.strip_prefix(PREFIX)?.to_owned())).collect()
 }
 
 fn is_for_tests(key: &str) -> bool {

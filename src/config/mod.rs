@@ -4,6 +4,7 @@
 mod check;
 mod edge_logs;
 mod fluvio;
+mod kubernetes;
 mod load;
 mod partitions;
 mod units;

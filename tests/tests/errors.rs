@@ -38,6 +38,22 @@ fn a_broken_configuration_names_key_value_and_what_is_expected() -> anyhow::Resu
 }
 
 #[test]
+fn variables_that_kubernetes_sets_for_a_service_are_no_configuration() -> anyhow::Result<()> {
+    let set = |pairs: &[(&'static str, &str)]| pairs.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    let node = node()?.with_environment(set(&[
+        ("HIGHWATER_SERVICE_HOST", "10.96.0.12"),
+        ("HIGHWATER_SERVICE_PORT_HTTP", "80"),
+        ("HIGHWATER_PORT", "tcp://10.96.0.12:80"),
+        ("HIGHWATER_PORT_80_TCP_ADDR", "10.96.0.12"),
+        ("HIGHWATER_REDIRECT_SERVICE_PORT", "8080"),
+    ]));
+    node.ok(&["config", "check"])?;
+    let node = node.with_environment(set(&[("HIGHWATER_PORT", "8080")]));
+    fails(&node, &["config", "check"], 1, &["port is not a known key (in the environment)"]);
+    Ok(())
+}
+
+#[test]
 fn wrong_usage_is_2() -> anyhow::Result<()> {
     let node = node()?;
     fails(&node, &["frobnicate"], 2, &["frobnicate"]);
