@@ -121,7 +121,7 @@ impl AkamaiDs2 {
         let values = self.values(line, arena)?;
         let [time, status, path, method, host, query, ip, agent, referrer, country, language, ..] = values;
         let time = clock::epoch(time.as_bytes()).ok_or(Reject::BAD_TIMESTAMP)?;
-        let target = target::split(path.as_bytes());
+        let target = target::split(target::rooted(path, arena).as_bytes());
         let verb = match method {
             "" => Verb::Unlogged,
             method => Verb::read(method.as_bytes()).ok_or(Reject::BAD_REQUEST)?,
@@ -162,12 +162,13 @@ pub fn recognise(sample: &Sample<'_>, settings: &Settings) -> Fit {
     let of = sample.lines.len();
     let is_ours = |line: &&[u8]| akamai.values(line, &arena).is_ok_and(|values| looks_right(&values));
     let matched = sample.lines.iter().filter(|line| is_ours(line)).count();
-    let json = sample.lines.iter().map(|line| akamai.keys.values::<ALL>(line, &arena).map(drop));
+    let json = sample.lines.iter().map(|line| akamai.keys.values::<ALL>(line, &arena));
     let problem = json.clone().find_map(Result::err);
     let why = match problem {
         _ if matched > 0 => format!("{matched} of the first {of} lines are DataStream's records"),
         _ if json.clone().any(|object| object.is_ok()) => {
-            "JSON objects, but without reqTimeSec, statusCode and reqPath".to_owned()
+            let objects = json.flatten().map(|values| values.map(|value| value.text(&arena)));
+            format!("JSON objects, but {}", lacking(objects))
         }
         Some(_) if !akamai.columns.is_empty() => {
             format!("neither JSON objects nor the {} columns of {KEY}", akamai.columns.len())
@@ -178,11 +179,36 @@ pub fn recognise(sample: &Sample<'_>, settings: &Settings) -> Fit {
     Fit { matched, of, why }
 }
 
-/// Names alone would do for JSON; columns are told by what they hold.
+/// Names alone would do for JSON; columns are told by what they hold. Akamai's own samples write paths without their
+/// first slash.
 fn looks_right(values: &Values<'_>) -> bool {
-    clock::epoch(values[TIME].as_bytes()).is_some()
-        && values[STATUS].parse::<u16>().is_ok()
-        && values[PATH].starts_with('/')
+    is_time(values[TIME]) && is_status(values[STATUS]) && !values[PATH].is_empty()
+}
+
+fn is_time(value: &str) -> bool {
+    clock::epoch(value.as_bytes()).is_some()
+}
+
+fn is_status(value: &str) -> bool {
+    value.parse::<u16>().is_ok()
+}
+
+/// What objects lack, or hold in a way that can't be read, to be DataStream's records.
+fn lacking<'a>(objects: impl Iterator<Item = Values<'a>>) -> String {
+    let objects: Vec<Values<'_>> = objects.collect();
+    let fits: [(usize, fn(&str) -> bool); 3] = [(TIME, is_time), (STATUS, is_status), (PATH, |path| !path.is_empty())];
+    let (missing, unfit): (Vec<_>, Vec<_>) = fits
+        .into_iter()
+        .filter(|(place, fits)| !objects.iter().any(|values| fits(values[*place])))
+        .map(|(place, _)| place)
+        .partition(|place| objects.iter().all(|values| values[*place].is_empty()));
+    let names = |places: &[usize]| places.iter().map(|place| READ[*place]).collect::<Vec<_>>().join(", ");
+    match (missing.as_slice(), unfit.as_slice()) {
+        ([], []) => "none with reqTimeSec, statusCode and reqPath".to_owned(),
+        (missing, []) => format!("without {}", names(missing)),
+        ([], unfit) => format!("their {} can't be read", names(unfit)),
+        (missing, unfit) => format!("without {}, and their {} can't be read", names(missing), names(unfit)),
+    }
 }
 
 /// Keys are read by name in every line; the first lines only tell whether there is an id among them.

@@ -108,7 +108,7 @@ pub fn recognise(sample: &Sample<'_>, _settings: &Settings) -> Fit {
         _ if matched > 0 => {
             format!("{matched} of the first {of} lines are Caddy's access log, {others} are other messages of it")
         }
-        _ if objects > 0 => "JSON objects, but without Caddy's ts and a request with its uri".to_owned(),
+        _ if objects > 0 => "JSON objects, but none with Caddy's ts and a request with its uri".to_owned(),
         Some(problem) => format!("no JSON object a line ({problem})"),
         None => "no lines".to_owned(),
     };

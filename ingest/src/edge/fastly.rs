@@ -144,9 +144,11 @@ pub fn recognise(sample: &Sample<'_>, settings: &Settings) -> Fit {
     let why = match problem {
         _ if matched > 0 => format!("{matched} of the first {of} lines are JSON objects with {whose}"),
         _ if objects > 0 && fastly.own_keys => {
-            format!("JSON objects, but without {time}, {url}, {status} and one of {}", keys[STATE..].join(", "))
+            format!("JSON objects, but none with {time}, {url}, {status} and one of {}", keys[STATE..].join(", "))
         }
-        _ if objects > 0 => format!("JSON objects, but without {time}, {url} and {status} ({KEY} can name other keys)"),
+        _ if objects > 0 => {
+            format!("JSON objects, but none with {time}, {url} and {status} ({KEY} can name other keys)")
+        }
         Some(problem) => format!("no JSON object a line ({problem})"),
         None => "no lines".to_owned(),
     };

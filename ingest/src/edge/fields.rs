@@ -130,7 +130,7 @@ pub fn fit<const N: usize>(
     let of = sample.lines.len();
     let why = match problem {
         _ if matched > 0 => format!("{matched} of the first {of} lines are JSON objects with {name} names"),
-        _ if objects > 0 => format!("JSON objects, but without {lacks}"),
+        _ if objects > 0 => format!("JSON objects, but none with {lacks}"),
         Some(problem) => format!("no JSON object a line ({problem})"),
         None => "no lines".to_owned(),
     };

@@ -106,7 +106,7 @@ pub fn recognise(sample: &Sample<'_>, settings: &Settings) -> Fit {
     }
     let why = match problem {
         _ if matched > 0 => format!("{matched} of the first {of} lines are JSON objects with nginx's names"),
-        _ if objects > 0 => "JSON objects, but without time, request_uri (or uri), status and remote_addr".to_owned(),
+        _ if objects > 0 => "JSON objects, but none with time, request_uri (or uri), status and remote_addr".to_owned(),
         Some(problem) => format!("no JSON object a line ({problem})"),
         None => "no lines".to_owned(),
     };

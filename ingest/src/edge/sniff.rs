@@ -165,7 +165,7 @@ mod tests {
         let SniffError::None { readings, .. } = error else { panic!() };
         assert_eq!(readings.len(), Format::ALL.len(), "each is shown");
         let error = sniff(b"{\"a\":1}\n", &Settings::default()).unwrap_err().to_string();
-        assert!(error.contains("but without time, request_uri (or uri), status and remote_addr"), "{error}");
+        assert!(error.contains("but none with time, request_uri (or uri), status and remote_addr"), "{error}");
         let error =
             sniff(b"#Version: 1.0\n#Fields: date time x-host-header\n", &Settings::default()).unwrap_err().to_string();
         assert!(

@@ -49,6 +49,15 @@ pub fn split(target: &[u8]) -> Target<'_> {
     }
 }
 
+/// The path with its first slash, where a log leaves that out; an absolute URL, and nothing at all, as they are.
+pub fn rooted<'a>(path: &'a str, arena: &'a Arena) -> &'a str {
+    match path {
+        "" => "",
+        rooted if rooted.starts_with('/') || absolute(rooted.as_bytes()).is_some() => rooted,
+        bare => arena.display(&format_args!("/{bare}")),
+    }
+}
+
 /// Takes a request line apart: the method up to the first blank, the protocol from the last one on. Blanks in
 /// between belong to the target, and a line may lack its protocol.
 pub fn request_line(line: &[u8]) -> Option<(Verb, Target<'_>)> {
@@ -138,6 +147,20 @@ mod tests {
         }
         for line in ["", "GET", "\u{16}\u{3}\u{1} x", "- /k HTTP/1.1", " /k"] {
             assert_eq!(target(line), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_first_slash_that_is_left_out_is_put_back() {
+        let arena = Arena::new();
+        for (path, expected) in [
+            ("hello", "/hello"),
+            ("/hello", "/hello"),
+            ("hello?u=http://x/y", "/hello?u=http://x/y"),
+            ("https://go.example.com/hello", "https://go.example.com/hello"),
+            ("", ""),
+        ] {
+            assert_eq!(rooted(path, &arena), expected);
         }
     }
 

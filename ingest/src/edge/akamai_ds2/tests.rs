@@ -86,6 +86,46 @@ fn structured_streams_are_read_by_the_configured_order() {
     assert!(fit.why.ends_with("and edge_logs.akamai.fields names no columns"), "{}", fit.why);
 }
 
+/// As Akamai's own samples have it.
+#[test]
+fn a_path_without_its_first_slash_is_a_path() {
+    let fields = "reqTimeSec statusCode reqPath reqId edgeIP cacheStatus";
+    let column = "1773480413.123 302 hello 3f2fcdbd 192.0.2.200 1";
+    for (line, settings) in [
+        (LINE.replace("/%E5%A5%BD", "hello"), Settings::default()),
+        (column.to_owned(), columns(fields, "")),
+        (column.replace(' ', "\t"), columns(fields, "")),
+    ] {
+        requests_with(Format::AkamaiDs2, &line, &settings, |request| {
+            assert_eq!((request.path, request.code), ("/hello", "hello"), "{line}");
+        });
+        assert_eq!(sniff(line.as_bytes(), &settings).unwrap().unwrap().format, Format::AkamaiDs2, "{line}");
+    }
+    for (path, whole, code) in
+        [("hello?a=1", "/hello", "hello"), ("http", "/http", "http"), ("a%2Fb/", "/a%2Fb/", "a/b")]
+    {
+        requests(Format::AkamaiDs2, &LINE.replace("/%E5%A5%BD", path), |request| {
+            assert_eq!((request.path, request.code), (whole, code));
+        });
+    }
+}
+
+#[test]
+fn what_is_refused_names_what_is_missing_and_nothing_that_is_there() {
+    let why = |line: &str| Format::AkamaiDs2.recognise(&Sample::of(line.as_bytes()), &Settings::default()).why;
+    for (line, expected) in [
+        (r#"{"a":1}"#.to_owned(), "without reqTimeSec, statusCode, reqPath"),
+        (LINE.replace("reqPath", "path"), "without reqPath"),
+        (LINE.replace("1773480413.123", "yesterday"), "their reqTimeSec can't be read"),
+        (
+            LINE.replace("reqPath", "path").replace(r#""statusCode":"302""#, r#""statusCode":"found""#),
+            "without reqPath, and their statusCode can't be read",
+        ),
+    ] {
+        assert_eq!(why(&line), format!("JSON objects, but {expected}"), "{line}");
+    }
+}
+
 #[test]
 fn an_id_of_ones_own_is_the_key() {
     let settings = columns("", "customField");

@@ -96,7 +96,7 @@ fn keys_can_be_configured() {
     assert_eq!(sniffed.why, "1 of the first 1 lines are JSON objects with the keys of edge_logs.fastly.fields");
     let Err(SniffError::None { readings, .. }) = sniff(line.as_bytes(), &Settings::default()) else { panic!() };
     let ours = readings.iter().find(|reading| reading.format == Format::Fastly).unwrap();
-    assert!(ours.why.contains("without timestamp, url and response_status"), "{}", ours.why);
+    assert!(ours.why.contains("none with timestamp, url and response_status"), "{}", ours.why);
 }
 
 #[test]
