@@ -16,6 +16,9 @@ pub(super) fn find(given: &str, path: &str) -> anyhow::Result<Vec<Found>> {
     let mut files = Vec::new();
     if place.is_dir() {
         files_below(place, &mut files)?;
+        if files.is_empty() {
+            bail!("{given}: there is no file in this folder");
+        }
     } else if place.exists() {
         // also a pipe, as shells make for <(…)
         files.push(place.to_owned());
@@ -108,5 +111,15 @@ mod tests {
         assert_eq!(names("-"), ["standard input"]);
         let nothing = name("*.gz");
         assert!(find(&nothing, &nothing).unwrap_err().to_string().contains("nothing matches"));
+    }
+
+    #[test]
+    fn a_folder_without_files_names_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
+        let name = dir.path().display().to_string();
+        let told = find(&name, &name).unwrap_err().to_string();
+        assert_eq!(told, format!("{name}: there is no file in this folder"));
+        assert_eq!(below(&name).unwrap().len(), 0, "one that is watched may be filled later");
     }
 }
