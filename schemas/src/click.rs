@@ -8,6 +8,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
+use uuid::fmt::Hyphenated;
 
 use crate::class::{Class, Device, Method, Source};
 use crate::ids::{ClickId, LinkId};
@@ -289,7 +290,6 @@ pub struct ClickBuilder {
     weight: Float64Builder,
     /// The text columns, in the schema's order.
     texts: Vec<TextColumn>,
-    link_id: String,
 }
 
 impl Default for ClickBuilder {
@@ -317,7 +317,6 @@ impl ClickBuilder {
             visitor: Int64Builder::with_capacity(rows),
             weight: Float64Builder::with_capacity(rows),
             texts,
-            link_id: String::new(),
         }
     }
 
@@ -338,12 +337,8 @@ impl ClickBuilder {
 
     /// Adds a row whose texts are borrowed.
     pub fn push_row(&mut self, row: &ClickRow<'_>) {
-        use std::fmt::Write as _;
-        self.link_id.clear();
-        if let Some(id) = row.link_id {
-            // writing into a String can't fail
-            let _ = write!(self.link_id, "{id}");
-        }
+        let mut link_id = [0; Hyphenated::LENGTH];
+        let link_id = row.link_id.map(|id| &*id.0.hyphenated().encode_lower(&mut link_id));
         self.click_id.append_value(row.click_id.0);
         self.event_time.append_value(row.event_time.0);
         self.ingest_time.append_value(row.ingest_time.0);
@@ -356,7 +351,7 @@ impl ClickBuilder {
         let [utm_source, utm_medium, utm_campaign, utm_term, utm_content] = row.utm;
         let texts: [Option<&str>; TEXTS] = [
             Some(row.workspace),
-            row.link_id.is_some().then_some(self.link_id.as_str()),
+            link_id,
             Some(row.domain),
             Some(row.code),
             row.destination,

@@ -100,12 +100,15 @@ impl Process {
         metrics.register_collector(Box::new(failing));
         let reading = Reading { config, store, lake, own, through, standing: standing.clone(), shown: shown.clone() };
         reading.start(hot.status(), hand_over, back);
+        let status = hot.status();
         let stop = back.stop_token();
         back.spawn("hot path", async move { Ok(hot.run(partitions, stop).await?) });
         let parts = Parts { config, store, lake, enricher: Arc::clone(&enricher), metrics: counted.clone(), alone };
         uploads::start(parts, back).await?;
-        let settler =
-            Settler::new(lake, registry, enricher, settle_config(config)).await?.with_metrics(counted.clone());
+        let settler = Settler::new(lake, registry, enricher, settle_config(config))
+            .await?
+            .with_metrics(counted.clone())
+            .beside(status);
         let stop = back.stop_token();
         back.spawn("settler", async move {
             settler.run(stop).await;

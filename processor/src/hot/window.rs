@@ -97,7 +97,10 @@ impl Window {
             if self.generations.len() == GENERATIONS {
                 self.forget_oldest();
             }
-            self.generations.push_back(Generation { ids: Ids::default(), newest: UtcMicros(i64::MIN) });
+            // one that follows a full one is likely to get full too, and growing would copy it again and again
+            let room = if self.generations.is_empty() { 0 } else { self.capacity };
+            let ids = Ids::with_capacity_and_hasher(room, BuildHasherDefault::default());
+            self.generations.push_back(Generation { ids, newest: UtcMicros(i64::MIN) });
         }
         if let Some(generation) = self.generations.back_mut() {
             generation.ids.insert(id.as_u128());

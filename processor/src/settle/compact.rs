@@ -33,6 +33,9 @@ pub struct CompactConfig {
     pub fan_in: usize,
     /// The most files one merge reads.
     pub max_files: usize,
+    /// Of these, the most that have more than a few thousand rows: they are read side by side, and each that is open holds
+    /// a decompressor a column.
+    pub max_open: usize,
     /// No merge makes a file larger than this.
     pub target_bytes: u64,
     /// No merge reads more rows than this.
@@ -41,12 +44,14 @@ pub struct CompactConfig {
 
 impl Default for CompactConfig {
     fn default() -> Self {
-        Self { fan_in: 8, max_files: 64, target_bytes: 64 << 20, target_rows: 2_000_000 }
+        Self { fan_in: 8, max_files: 64, max_open: 16, target_bytes: 64 << 20, target_rows: 2_000_000 }
     }
 }
 
 /// Files below this size are all of one tier.
 const SMALLEST_TIER_BYTES: u64 = 256 << 10;
+/// A file with no more rows is read at once and closed.
+const FEW_ROWS: u64 = 4_096;
 const HOURS_A_DAY: i64 = 24;
 
 /// What is known of time: which buckets still grow.
@@ -119,7 +124,7 @@ fn leftovers(pieces: &[Piece], ascending: &[usize], config: &CompactConfig) -> O
 
 /// As many of the files, in order, as one merge may take.
 fn fitting(pieces: &[Piece], ascending: &[usize], config: &CompactConfig) -> Vec<usize> {
-    let (mut bytes, mut rows) = (0u64, 0u64);
+    let (mut bytes, mut rows, mut open) = (0u64, 0u64, 0);
     ascending
         .iter()
         .copied()
@@ -127,7 +132,8 @@ fn fitting(pieces: &[Piece], ascending: &[usize], config: &CompactConfig) -> Vec
         .take_while(|file| {
             bytes += pieces[*file].bytes;
             rows += pieces[*file].rows;
-            bytes <= config.target_bytes && rows <= config.target_rows
+            open += usize::from(pieces[*file].rows > FEW_ROWS);
+            bytes <= config.target_bytes && rows <= config.target_rows && open <= config.max_open
         })
         .collect()
 }
@@ -194,6 +200,14 @@ mod tests {
         let pieces = vec![piece(HOUR, 30 << 10); 10];
         assert_eq!(chosen(&pieces, last).len(), 2, "two of 30 MiB, which have 1.5 million rows");
         assert_eq!(chosen(&[piece(HOUR, 40 << 10), piece(HOUR, 33 << 10)], last), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn files_that_are_read_side_by_side_are_few() {
+        let pieces = vec![piece(HOUR, 1_000); 40];
+        assert_eq!(chosen(&pieces, open()).len(), 16);
+        let pieces = vec![piece(HOUR, 100); 40];
+        assert_eq!(chosen(&pieces, open()).len(), 40, "small ones are closed at once");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use ingest::ports::Registry;
 use schemas::UtcMicros;
 use schemas::tables::Table;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::compact::CompactConfig;
@@ -15,9 +16,10 @@ use super::correct::policy::{Patience, Pending};
 use super::desk::Desk;
 use super::error::SettleError;
 use super::guard::{Edge, Guard};
-use super::upkeep::Upkeep;
+use super::upkeep::{Seen, Upkeep};
 use super::waits::Waits;
 use crate::enrich::Enricher;
+use crate::hot::HotStatus;
 use crate::lake::{Lake, TableHandle};
 use crate::metrics::Metrics;
 
@@ -107,6 +109,8 @@ pub struct Settler {
     pub(super) eager: bool,
     pub(super) enricher: Arc<Enricher>,
     upkeep: Upkeep,
+    /// How far the hot path beside it is.
+    hot: Option<watch::Receiver<HotStatus>>,
     pub(super) metrics: Metrics,
     pub(super) stop: CancellationToken,
 }
@@ -130,13 +134,34 @@ impl Settler {
         let guard = Guard::new(lake.clone(), config.edge.clone());
         let (looked, pending) = (HashMap::new(), HashMap::new());
         let (metrics, stop) = (Metrics::default(), CancellationToken::new());
-        Ok(Self { config, desk, arrivals, looked, guard, pending, eager: false, enricher, upkeep, metrics, stop })
+        Ok(Self {
+            config,
+            desk,
+            arrivals,
+            looked,
+            guard,
+            pending,
+            eager: false,
+            enricher,
+            upkeep,
+            hot: None,
+            metrics,
+            stop,
+        })
     }
 
     /// Counts into `metrics`.
     #[must_use]
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
+        self
+    }
+
+    /// Leaves the processor to the hot path whose status this is while that works off a backlog: files are merged when it
+    /// is through.
+    #[must_use]
+    pub fn beside(mut self, hot: watch::Receiver<HotStatus>) -> Self {
+        self.hot = Some(hot);
         self
     }
 
@@ -155,7 +180,8 @@ impl Settler {
         self.close_hours(now).await?;
         self.metrics.note_mismatched(self.guard.open_hours(&self.desk.clicks));
         self.metrics.note_corrected(settled.corrected);
-        settled.merges += self.upkeep.compact(&mut self.desk.clicks, complete_through, now, &self.stop).await?;
+        let seen = Seen { complete_through, now, lag: self.hot.as_ref().map_or(0.0, |hot| hot.borrow().lag_seconds) };
+        settled.merges += self.upkeep.compact(&mut self.desk.clicks, seen, &self.stop).await?;
         settled.cleaned += self.upkeep.clean(&mut self.desk.clicks, &mut self.arrivals, now).await?;
         Ok(settled)
     }

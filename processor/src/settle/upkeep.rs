@@ -22,10 +22,29 @@ use crate::sketch;
 
 /// So many merges in one pass: arrivals must not wait for a whole day's tidying.
 const MERGES_A_PASS: u64 = 8;
+/// A hot path that is so many seconds behind works off a backlog.
+const BACKLOG: f64 = 10.0;
+/// With more files than that readers wait for merges sooner than for the hot path.
+const MANY_FILES: usize = 400;
 /// Small tables are put together when they have this many files.
 const MANY_SMALL_FILES: usize = 16;
 /// A file of a small table is left alone from this size on.
 const LARGE_BYTES: u64 = 8 << 20;
+
+/// What merges are chosen by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) complete_through: UtcMicros,
+    pub(super) now: UtcMicros,
+    /// How many seconds the hot path beside is behind.
+    pub(super) lag: f64,
+}
+
+/// Whether files of `clicks`, of which there are so many, are merged while the hot path is so far behind: to merge rows
+/// costs a quarter of what it costs to bring them in, and is of little use while hundreds of files more are coming.
+fn merges_now(lag: f64, files: usize) -> bool {
+    lag < BACKLOG || files > MANY_FILES
+}
 
 /// What the upkeep of tables remembers from pass to pass.
 #[derive(Debug)]
@@ -62,12 +81,11 @@ impl Upkeep {
     pub(super) async fn compact(
         &mut self,
         clicks: &mut TableHandle,
-        complete_through: UtcMicros,
-        now: UtcMicros,
+        seen: Seen,
         stop: &CancellationToken,
     ) -> Result<u64, SettleError> {
         // An hour whose events are still on their way isn't over, whatever the clock says.
-        let through = complete_through.min(now);
+        let through = seen.complete_through.min(seen.now);
         let horizon = Horizon {
             closed_before_hour: through.minus(self.close_after).hour(),
             final_before_day: i64::from(through.minus(self.settle).day()),
@@ -75,6 +93,9 @@ impl Upkeep {
         for merges in 0..MERGES_A_PASS {
             clicks.refresh().await?;
             let live: Vec<Arc<DataFile>> = clicks.files().to_vec();
+            if !merges_now(seen.lag, live.len()) {
+                return Ok(merges);
+            }
             let pieces: Vec<Piece> = live.iter().map(|file| piece(file)).collect();
             let Some(chosen) = choose(&pieces, &horizon, &self.compact) else { return Ok(merges) };
             let parts: Vec<Arc<DataFile>> = chosen.iter().map(|&file| Arc::clone(&live[file])).collect();
@@ -202,5 +223,17 @@ async fn expire(table: &mut TableHandle, keep_from: UtcMicros) -> Result<u64, Se
         Ok(_) => Ok(count),
         Err(CommitError::Failed(source)) => Err(source.into()),
         Err(_) => Ok(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merges_wait_for_a_backlog_unless_files_are_many() {
+        let (little, much) = (1.0, 3_600.0);
+        assert!(merges_now(little, 10) && merges_now(little, MANY_FILES + 1) && merges_now(much, MANY_FILES + 1));
+        assert!(!merges_now(much, MANY_FILES) && !merges_now(BACKLOG, 10));
     }
 }
