@@ -1,10 +1,12 @@
 //! How the cluster is reached, and what the topic must be like.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use fluvio::config::{TlsConfig, TlsPaths, TlsPolicy};
 use fluvio_future::net::DomainConnector;
+use fluvio_future::rust_tls::{ConnectorBuilder, TlsDomainConnector};
 use fluvio_protocol::record::Batch;
 use fluvio_sc_schema::topic::CompressionAlgorithm;
 
@@ -123,6 +125,38 @@ impl TopicConfig {
                 ca_cert: ca_cert.clone(),
             })),
         };
-        DomainConnector::try_from(policy).map_err(|error| TopicError::Tls(format!("{error:#}")))
+        let connector = DomainConnector::try_from(policy).map_err(|error| TopicError::Tls(format!("{error:#}")))?;
+        Ok(if self.tls == Tls::Anonymous { anonymous(&self.endpoint) } else { connector })
+    }
+}
+
+/// Encrypted, whoever the server is. The client's own connector of that kind takes the address, port and all, for the
+/// server's name, which can't be one: it never gets through.
+fn anonymous(endpoint: &str) -> DomainConnector {
+    let connector = ConnectorBuilder::with_safe_defaults().no_cert_verification().build();
+    Box::new(TlsDomainConnector::new(connector, name_of(endpoint).to_owned()))
+}
+
+/// A name that the server at `endpoint` can be asked for by; any will do where there is only an address.
+fn name_of(endpoint: &str) -> &str {
+    let host = endpoint.rsplit_once(':').map_or(endpoint, |(host, _)| host);
+    let is_address = host.starts_with('[') || host.parse::<IpAddr>().is_ok();
+    if is_address { "localhost" } else { host }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_asked_for_by_a_name() {
+        for (endpoint, name) in [
+            ("fluvio.example.net:9003", "fluvio.example.net"),
+            ("127.0.0.1:9003", "localhost"),
+            ("[::1]:9003", "localhost"),
+            ("fluvio", "fluvio"),
+        ] {
+            assert_eq!(name_of(endpoint), name);
+        }
     }
 }
