@@ -7,7 +7,9 @@
 //! * [`s3`]: a real S3 server
 //! * [`postgres`]: a private PostgreSQL server
 //! * [`standin`]: a stand-in for a Fluvio cluster
-//! * [`load`]: bounded request loops that keep a ledger of what was answered
+//! * [`load`]: requests over connections of our own, [`clicks`]: many of them with a ledger of what was answered
+//! * [`kills`]: redirect, broker and processors killed under clicks
+//! * [`usage`]: what a process has used
 //!
 //! Everything listens on loopback only, and ends with its owner.
 
@@ -15,14 +17,17 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+pub mod clicks;
 pub mod edge;
 pub mod foreign;
+pub mod kills;
 pub mod load;
 pub mod logs;
 pub mod node;
 pub mod postgres;
 pub mod s3;
 pub mod standin;
+pub mod usage;
 
 /// Whether a missing service must fail a test instead of skipping it.
 pub fn must_not_skip() -> bool {

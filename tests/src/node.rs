@@ -30,6 +30,8 @@ pub struct Node {
     child: Option<Child>,
     client: reqwest::Client,
     environment: Vec<(&'static str, String)>,
+    /// The only core that its processes run on, if they may not run on all.
+    core: Option<usize>,
 }
 
 impl Node {
@@ -51,6 +53,7 @@ impl Node {
             child: None,
             client: reqwest::Client::builder().timeout(Duration::from_secs(30)).build()?,
             environment: Vec::new(),
+            core: None,
         };
         let config = format!(
             "[redirect]\nlisten = \"127.0.0.1:{}\"\n{redirect}\n[manage]\nlisten = \"127.0.0.1:{}\"\n\
@@ -100,8 +103,26 @@ impl Node {
         self
     }
 
+    /// Its processes, not its commands, run on this core only from now on.
+    #[must_use]
+    pub fn pinned_to(mut self, core: usize) -> Self {
+        self.core = Some(core);
+        self
+    }
+
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.binary);
+        self.with(Command::new(&self.binary))
+    }
+
+    /// What a process is started by: a pinned one by `taskset`, in whose place it then stands.
+    fn process(&self) -> Command {
+        let Some(core) = self.core else { return self.command() };
+        let mut command = Command::new("taskset");
+        command.args(["-c", &core.to_string()]).arg(&self.binary);
+        self.with(command)
+    }
+
+    fn with(&self, mut command: Command) -> Command {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.arg("--config").arg(self.config()).arg("--data").arg(self.data()).current_dir(self.folder());
         command
@@ -131,7 +152,7 @@ impl Node {
     pub fn spawn(&mut self, arguments: &[&str]) -> Result<()> {
         ensure!(self.child.is_none(), "it runs already");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_file())?;
-        let child = self.command().args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
+        let child = self.process().args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
         self.child = Some(child);
         Ok(())
     }
@@ -314,13 +335,6 @@ impl Node {
         let text = std::fs::read_to_string(self.log_file()).unwrap_or_default();
         let skip = text.chars().count().saturating_sub(20_000);
         text.chars().skip(skip).collect()
-    }
-
-    /// The process's resident memory in bytes, as the kernel says.
-    pub fn resident_bytes(&self) -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?)).ok()?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
     }
 }
 

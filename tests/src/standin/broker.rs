@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::knobs::{Counters, Counts, Knobs};
 use super::partition::Partition;
 use super::store::Store;
+use super::tls::Encryption;
 
 /// The SPUs. The first leads all partitions until an election.
 pub(super) const SPUS: [SpuId; 2] = [5001, 5002];
@@ -26,6 +27,8 @@ pub(super) struct Broker {
     pub(super) cuts: watch::Sender<u64>,
     /// Counts how often the connections of that moment were dropped.
     pub(super) drops: watch::Sender<u64>,
+    /// How connections to the controller and the SPUs are encrypted.
+    pub(super) encryption: Encryption,
     /// Where the SPUs listen.
     pub(super) data_ports: [u16; 2],
 }

@@ -19,18 +19,18 @@ use fluvio_sc_schema::spu::SpuSpec;
 use fluvio_sc_schema::store::KeyFilter;
 use fluvio_sc_schema::topic::TopicSpec;
 use fluvio_sc_schema::{AdminPublicApiKey, AdminPublicDecodedRequest, AdminSpec, Status, TryEncodableFrom};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use super::broker::Broker;
 use super::metadata;
+use super::tls::Socket;
 use super::wire::{Answers, Requests, Running, converse, versions};
 
 /// Serves a connection.
 ///
 /// # Errors
 /// When the client has left, or sent what is no request that is answered.
-pub(super) async fn serve(broker: Arc<Broker>, socket: TcpStream) -> Result<()> {
+pub(super) async fn serve(broker: Arc<Broker>, socket: Socket) -> Result<()> {
     broker.counters.controller_connections.add(1);
     converse(socket, |mut requests: Requests, answers, open| async move {
         while let Some(request) = requests.next().await? {

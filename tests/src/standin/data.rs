@@ -23,12 +23,12 @@ use fluvio_spu_schema::server::fetch_offset::{
 use fluvio_spu_schema::server::stream_fetch::{DefaultStreamFetchRequest, FileStreamFetchRequest, StreamFetchResponse};
 use fluvio_spu_schema::server::update_offset::{OffsetUpdateStatus, UpdateOffsetsRequest, UpdateOffsetsResponse};
 use fluvio_spu_schema::server::{SpuServerApiKey, SpuServerRequest};
-use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 
 use super::broker::Broker;
 use super::produce::produce;
 use super::stream::{Bytes, Stream};
+use super::tls::Socket;
 use super::wire::{Answers, Requests, Running, converse, versions};
 
 /// A stream that has been opened on this connection.
@@ -51,7 +51,7 @@ struct Connection {
 ///
 /// # Errors
 /// When the client has left, or sent what is no request.
-pub(super) async fn serve(broker: Arc<Broker>, spu: SpuId, socket: TcpStream) -> Result<()> {
+pub(super) async fn serve(broker: Arc<Broker>, spu: SpuId, socket: Socket) -> Result<()> {
     broker.counters.data_connections.add(1);
     converse(socket, |mut requests: Requests, answers, open| async move {
         let mut connection = Connection { broker, spu, answers, open, sessions: BTreeMap::new() };

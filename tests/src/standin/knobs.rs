@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fluvio_protocol::api::RequestKind;
 use fluvio_protocol::link::ErrorCode;
 use fluvio_protocol::record::ReplicaKey;
+use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 /// States of the broker. All off: it does what a healthy one does.
@@ -29,6 +30,23 @@ pub struct Knobs {
     pub lost_acks: u32,
     /// Answers end with a whole batch. Off, as in the real broker, they are cut at the client's `max_bytes`.
     pub whole_batches: bool,
+}
+
+impl Knobs {
+    /// Any state, each fault now and then, and often several at once.
+    pub fn any(chance: &mut impl Rng) -> Self {
+        let refusals = [Refusal::NotLeader, Refusal::PartitionFull, Refusal::TimedOut, Refusal::Storage];
+        Self {
+            refuse: chance.random_bool(0.2).then(|| refusals[chance.random_range(0..refusals.len())]),
+            stall: chance.random_bool(0.2),
+            half_open: chance.random_bool(0.15),
+            away: chance.random_bool(0.15),
+            ack_delay_ms: if chance.random_bool(0.3) { chance.random_range(1..1_500) } else { 0 },
+            duplicates: if chance.random_bool(0.3) { chance.random_range(1..20) } else { 0 },
+            lost_acks: if chance.random_bool(0.3) { chance.random_range(1..5) } else { 0 },
+            whole_batches: chance.random_bool(0.5),
+        }
+    }
 }
 
 /// Why produce is refused.

@@ -33,6 +33,7 @@ mod process;
 mod produce;
 mod store;
 mod stream;
+mod tls;
 mod wire;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -74,6 +75,10 @@ pub struct Options {
     /// Port for commands; 0 takes any.
     #[arg(long, default_value_t = 0)]
     pub control_port: u16,
+    /// Folder with `server.pem` and `server.key`: connections are encrypted then. With a `clients.pem` in it clients must
+    /// show a certificate which that has signed.
+    #[arg(long)]
+    pub tls: Option<PathBuf>,
     /// Records at a partition's end that are forgotten before anything is served, as TOPIC/PARTITION:RECORDS.
     #[arg(long, value_parser = parse_lose)]
     pub lose: Vec<Lose>,
@@ -110,7 +115,7 @@ impl Options {
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let folder = folder.into();
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        Self { folder, listen, data_port: 0, second_data_port: 0, control_port: 0, lose: Vec::new() }
+        Self { folder, listen, data_port: 0, second_data_port: 0, control_port: 0, tls: None, lose: Vec::new() }
     }
 
     /// What `standin` is given on its command line.
@@ -122,6 +127,7 @@ impl Options {
             format!("--second-data-port={}", self.second_data_port),
             format!("--control-port={}", self.control_port),
         ];
+        arguments.extend(self.tls.iter().map(|folder| format!("--tls={}", folder.display())));
         let lose = self.lose.iter();
         arguments.extend(lose.map(|lose| format!("--lose={}/{}:{}", lose.topic, lose.partition, lose.records)));
         arguments
@@ -152,12 +158,14 @@ impl StandIn {
         let (first, first_port) = ports::listen(options.data_port).await.context("data port")?;
         let (second, second_port) = ports::listen(options.second_data_port).await.context("second data port")?;
         let (control, control_port) = ports::listen(options.control_port).await.context("control port")?;
+        let encryption = options.tls.as_deref().map(tls::Encryption::of_folder).transpose()?.unwrap_or_default();
         let broker = Arc::new(Broker {
             store: store::Store::open(&options.folder, SPUS[0])?,
             knobs: watch::Sender::default(),
             counters: Default::default(),
             cuts: watch::Sender::default(),
             drops: watch::Sender::default(),
+            encryption,
             data_ports: [first_port, second_port],
         });
         for lose in std::mem::take(&mut options.lose) {

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::broker::Broker;
+use super::tls::Socket;
 use crate::free_port;
 
 /// How long a port may be in use by one that has just been closed.
@@ -39,7 +40,7 @@ pub(super) async fn listen(port: u16) -> io::Result<(TcpListener, u16)> {
 /// Accepts connections and runs each by `serve`, until `stop` says so; then none is left.
 pub(super) async fn run<S, F>(broker: Arc<Broker>, listener: TcpListener, mut stop: watch::Receiver<bool>, serve: S)
 where
-    S: Fn(Arc<Broker>, TcpStream) -> F,
+    S: Fn(Arc<Broker>, Socket) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = io::Result<()>> + Send + 'static,
 {
     let mut knobs = broker.knobs.subscribe();
@@ -61,7 +62,9 @@ where
             _ = drops.changed() => connections.shutdown().await,
             Some(_) = connections.join_next() => {}
             accepted = accept(listener.as_ref()) => if let Ok((socket, _)) = accepted {
-                connections.spawn(live_or_dead(Arc::clone(&broker), serve(Arc::clone(&broker), socket)));
+                let (serving, serve) = (Arc::clone(&broker), serve.clone());
+                let connection = async move { serve(Arc::clone(&serving), serving.encryption.begin(socket).await?).await };
+                connections.spawn(live_or_dead(Arc::clone(&broker), connection));
             },
         }
     }

@@ -4,12 +4,13 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Program, Stdio};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::sync::oneshot;
 
 use super::control;
-use super::{Answer, Command, Lose, Options, PATIENCE};
+use super::{Answer, Command, Extent, Knobs, Lose, Options, PATIENCE};
 use crate::free_port;
 
 /// The variable by which a test binary that runs as a stand-in is told how: the arguments, one a line.
@@ -43,6 +44,13 @@ impl Process {
         (options.data_port, options.second_data_port) = (free_port()?, free_port()?);
         options.control_port = free_port()?;
         Ok(Self { launch, options, child: None })
+    }
+
+    /// Encrypts its connections from the next start on, as [`Options::tls`] says.
+    #[must_use]
+    pub fn with_tls(mut self, folder: &Path) -> Self {
+        self.options.tls = Some(folder.to_owned());
+        self
     }
 
     /// Where clients connect to, as `host:port`.
@@ -111,6 +119,37 @@ impl Process {
     /// When it doesn't answer.
     pub async fn tell(&self, command: Command) -> Result<Answer> {
         control::tell(self.options.control_port, &command).await
+    }
+
+    /// Sets its knobs.
+    ///
+    /// # Errors
+    /// When it doesn't do it.
+    pub async fn turn(&self, knobs: Knobs) -> Result<()> {
+        self.order(Command::Knobs(knobs)).await
+    }
+
+    /// Takes the leaders of all partitions away, and after a while elects others.
+    ///
+    /// # Errors
+    /// When it doesn't do it.
+    pub async fn change_leaders(&self, after: Duration) -> Result<()> {
+        let Answer::Partitions(all) = self.tell(Command::Partitions).await? else { bail!("it names no partitions") };
+        for Extent { topic, partition, .. } in &all {
+            self.order(Command::Depose { topic: topic.clone(), partition: *partition }).await?;
+        }
+        tokio::time::sleep(after).await;
+        for Extent { topic, partition, .. } in all {
+            self.order(Command::Elect { topic, partition }).await?;
+        }
+        Ok(())
+    }
+
+    async fn order(&self, command: Command) -> Result<()> {
+        match self.tell(command).await? {
+            Answer::Done => Ok(()),
+            other => bail!("the stand-in answers {other:?}"),
+        }
     }
 
     /// The process id, while it runs.

@@ -19,10 +19,10 @@ use fluvio_protocol::link::versions::{ApiVersionKey, ApiVersionsResponse, Platfo
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
 use tokio::sync::{Mutex, mpsc};
+
+use super::tls::Socket;
 
 /// The real broker takes no longer request (its `STORAGE_MAX_REQUEST_SIZE`), and ours some bytes more.
 const MAX_REQUEST: usize = 33_554_432 + 4_096;
@@ -33,8 +33,7 @@ const OPENING: usize = 16;
 pub(super) type Running = BoxFuture<'static, Result<()>>;
 
 /// The requests of a connection.
-#[derive(Debug)]
-pub(super) struct Requests(BufReader<OwnedReadHalf>);
+pub(super) struct Requests(BufReader<ReadHalf<Socket>>);
 
 impl Requests {
     /// The next request; none when the client has left.
@@ -54,8 +53,8 @@ impl Requests {
 }
 
 /// The way back.
-#[derive(Clone, Debug)]
-pub(super) struct Answers(Arc<Mutex<OwnedWriteHalf>>);
+#[derive(Clone)]
+pub(super) struct Answers(Arc<Mutex<WriteHalf<Socket>>>);
 
 impl Answers {
     /// Answers a request.
@@ -67,7 +66,9 @@ impl Answers {
         ResponseMessage::from_header(header, answer).encode(&mut frame, header.api_version())?;
         let length = i32::try_from(frame.len() - 4).map_err(|_| Error::new(ErrorKind::InvalidData, "too long"))?;
         frame[..4].copy_from_slice(&length.to_be_bytes());
-        self.0.lock().await.write_all(&frame).await
+        let mut socket = self.0.lock().await;
+        socket.write_all(&frame).await?;
+        socket.flush().await
     }
 }
 
@@ -75,13 +76,12 @@ impl Answers {
 ///
 /// # Errors
 /// When the client has left in the middle of something, or sent what is no request.
-pub(super) async fn converse<S, F>(socket: TcpStream, serve: S) -> Result<()>
+pub(super) async fn converse<S, F>(socket: Socket, serve: S) -> Result<()>
 where
     S: FnOnce(Requests, Answers, mpsc::Sender<Running>) -> F,
     F: Future<Output = Result<()>>,
 {
-    socket.set_nodelay(true)?;
-    let (read, write) = socket.into_split();
+    let (read, write) = tokio::io::split(socket);
     let (open, opened) = mpsc::channel(OPENING);
     let served = serve(Requests(BufReader::new(read)), Answers(Arc::new(Mutex::new(write))), open);
     tokio::select! {

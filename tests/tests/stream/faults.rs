@@ -2,30 +2,16 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tests::node::Node;
-use tests::standin::{Answer, Command, Knobs, Lose, Process, Refusal};
+use tests::standin::{Answer, Command, Knobs, Lose, Refusal};
+use tests::usage::processor_time;
 
-use super::{Load, broker, check, node, settings, value};
+use super::{broker, check, load, node, settings, value};
 
 /// How long each fault lasts.
 const LASTS: Duration = Duration::from_millis(2_500);
-
-async fn turn(broker: &Process, knobs: Knobs) -> Result<()> {
-    match broker.tell(Command::Knobs(knobs)).await? {
-        Answer::Done => Ok(()),
-        other => bail!("{other:?}"),
-    }
-}
-
-/// Processor seconds of a process so far.
-fn processor_seconds(pid: u32) -> Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or_default();
-    Ok((ticks(11) + ticks(12)) / 100.0)
-}
 
 async fn is_well(node: &Node) -> Result<()> {
     node.readyz_says("ready\n").await.map(drop)
@@ -37,8 +23,8 @@ async fn each_fault_in_turn_loses_and_doubles_nothing() -> Result<()> {
     let broker = broker(folder.path())?;
     let mut node = node(&settings(&broker.address(), 2))?;
     node.start().await?;
-    let load = Load::start(node.redirect);
-    load.more(200).await?;
+    let clicks = load(&node);
+    clicks.more(200).await?;
     let faults = [
         Knobs { refuse: Some(Refusal::NotLeader), ..Knobs::default() },
         Knobs { refuse: Some(Refusal::PartitionFull), ..Knobs::default() },
@@ -49,13 +35,13 @@ async fn each_fault_in_turn_loses_and_doubles_nothing() -> Result<()> {
         Knobs { lost_acks: 10, ..Knobs::default() },
     ];
     for fault in faults {
-        turn(&broker, fault).await?;
+        broker.turn(fault).await?;
         tokio::time::sleep(LASTS).await;
-        turn(&broker, Knobs::default()).await?;
+        broker.turn(Knobs::default()).await?;
         broker.tell(Command::Drop).await?;
-        load.more(50).await?;
+        clicks.more(50).await?;
     }
-    let ledger = load.end().await?;
+    let ledger = clicks.end().await?;
     check(&node, &ledger).await?;
     is_well(&node).await?;
     node.stop().await?;
@@ -70,18 +56,19 @@ async fn a_node_starts_and_answers_without_the_broker_and_says_so() -> Result<()
     let mut node = node(&settings(&broker.address(), 2))?;
     broker.kill()?;
     node.start().await?;
-    let load = Load::start(node.redirect);
-    load.more(300).await?;
+    let clicks = load(&node);
+    clicks.more(300).await?;
     let said = node.readyz_says("ready, but").await?;
     assert!(said.contains("connecting"), "{said}");
     let held = |status: &Value| status["held_back_by"].as_str().is_some_and(|why| why.starts_with("stream:"));
     node.wait_for("/v1/status", Duration::from_secs(30), held).await?;
-    let ledger = load.end().await?;
+    let ledger = clicks.end().await?;
     // nothing spins while there is nobody
     let pid = node.pid().unwrap_or_default();
-    let before = processor_seconds(pid)?;
+    let used = || processor_time(pid).context("it has ended");
+    let before = used()?;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let spent = processor_seconds(pid)? - before;
+    let spent = (used()? - before).as_secs_f64();
     ensure!(spent < 1.5, "{spent} s of processor time in 3 s, though there is nothing to do");
     broker.start()?;
     check(&node, &ledger).await?;
@@ -96,17 +83,17 @@ async fn what_the_broker_has_lost_is_sent_again() -> Result<()> {
     let settings = settings(&broker.address(), 2);
     let mut node = node(&settings)?;
     node.start().await?;
-    let load = Load::start(node.redirect);
+    let clicks = load(&node);
     let topic = value(&settings, "topic").to_owned();
     for round in 0..3 {
-        load.more(300).await?;
+        clicks.more(300).await?;
         broker.kill()?;
         let lose = |partition, records| Lose { topic: topic.clone(), partition, records };
         // acknowledged records, some of them in the lake already
         broker.start_losing(&[lose(0, 1 + round), lose(1, 5)])?;
     }
-    load.more(300).await?;
-    let ledger = load.end().await?;
+    clicks.more(300).await?;
+    let ledger = clicks.end().await?;
     check(&node, &ledger).await?;
     node.stop().await?;
     node.ok(&["verify"])?;
@@ -121,9 +108,9 @@ async fn what_was_evicted_unread_is_sent_again() -> Result<()> {
     let mut node = node(&settings)?;
     // a redirect alone: nobody reads what it sends
     node.start_with(&["redirect"]).await?;
-    let load = Load::start(node.redirect);
-    load.more(500).await?;
-    let ledger = load.end().await?;
+    let clicks = load(&node);
+    clicks.more(500).await?;
+    let ledger = clicks.end().await?;
     node.stop().await?;
     let topic = value(&settings, "topic").to_owned();
     let evicted = broker.tell(Command::Evict { topic, partition: 0, before: 10 }).await?;
@@ -141,19 +128,19 @@ async fn a_topic_that_was_made_anew_is_refused_until_an_operator_renews_it() -> 
     let mut broker = broker(folder.path())?;
     let mut node = node(&settings(&broker.address(), 2))?;
     node.start().await?;
-    let load = Load::start(node.redirect);
-    load.more(300).await?;
+    let clicks = load(&node);
+    clicks.more(300).await?;
     broker.kill()?;
     for entry in std::fs::read_dir(folder.path())? {
         let path = entry?.path();
         if path.is_dir() { std::fs::remove_dir_all(path)? } else { std::fs::remove_file(path)? }
     }
     broker.start()?;
-    load.more(300).await?;
+    clicks.more(300).await?;
     node.readyz_says("highwater stream renew").await?;
     node.ok(&["stream", "renew"])?;
-    load.more(300).await?;
-    let ledger = load.end().await?;
+    clicks.more(300).await?;
+    let ledger = clicks.end().await?;
     check(&node, &ledger).await?;
     is_well(&node).await?;
     node.stop().await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Value;
 
-use super::{Load, broker, check, node, settings};
+use super::{broker, check, load, node, settings};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clicks_go_through_the_topic_and_all_is_complete() -> Result<()> {
@@ -13,9 +13,9 @@ async fn clicks_go_through_the_topic_and_all_is_complete() -> Result<()> {
     let broker = broker(folder.path())?;
     let mut node = node(&settings(&broker.address(), 3))?;
     node.start().await?;
-    let load = Load::start(node.redirect);
-    load.more(500).await?;
-    let ledger = load.end().await?;
+    let clicks = load(&node);
+    clicks.more(500).await?;
+    let ledger = clicks.end().await?;
     check(&node, &ledger).await?;
 
     let is_whole = |status: &Value| {

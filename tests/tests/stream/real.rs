@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{Load, check, node, settings};
+use super::{check, load, node, settings};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clicks_go_through_a_real_cluster() -> Result<()> {
@@ -12,12 +12,12 @@ async fn clicks_go_through_a_real_cluster() -> Result<()> {
     };
     let mut node = node(&settings(&endpoint, 3))?;
     node.start().await?;
-    let load = Load::start(node.redirect);
-    load.more(2_000).await?;
+    let clicks = load(&node);
+    clicks.more(2_000).await?;
     node.kill()?;
     node.start().await?;
-    load.more(2_000).await?;
-    let ledger = load.end().await?;
+    clicks.more(2_000).await?;
+    let ledger = clicks.end().await?;
     check(&node, &ledger).await?;
     node.stop().await?;
     node.ok(&["verify"])?;

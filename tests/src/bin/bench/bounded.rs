@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use tests::load::{Connection, Request};
 use tests::node::Node;
+use tests::usage::resident_bytes;
 
 use crate::{Setup, table::Table};
 
@@ -44,7 +45,7 @@ pub(crate) async fn run(setup: &Setup, table: &mut Table) -> Result<()> {
         node.ok(&["link", "add", "https://example.com/", "--code", &format!("b{n}")])?;
     }
     tokio::time::sleep(Duration::from_secs(15)).await;
-    let rest = node.resident_bytes().context("no memory figure")?;
+    let rest = node.pid().and_then(resident_bytes).context("no memory figure")?;
     table.row("memory at rest", &megabytes(rest), "", "", "< 250 MB");
 
     let senders: Vec<_> = (0..SENDERS).map(|n| tokio::spawn(send(node.redirect, n, RATE / SENDERS))).collect();
@@ -52,7 +53,7 @@ pub(crate) async fn run(setup: &Setup, table: &mut Table) -> Result<()> {
     let (mut peak, mut worst_lag) = (0, 0.0f64);
     while begin.elapsed() < SPAN {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        peak = peak.max(node.resident_bytes().unwrap_or_default());
+        peak = peak.max(node.pid().and_then(resident_bytes).unwrap_or_default());
         let status = node.get("/v1/status").await?;
         worst_lag = worst_lag.max(status["stream"]["lag_seconds"].as_f64().unwrap_or_default());
     }

@@ -1,20 +1,24 @@
 //! The benchmark command: ours beside a peer in the same run, as a table.
 //!
 //! ```text
-//! cargo build --release && cargo run --release -p tests --bin bench -- [redirects] [backfill] [logs] [month] [fresh] [bounded]
+//! cargo build --release --workspace && target/release/bench [redirects] [backfill] [logs] [month] [fresh] [bounded] [stream]
 //! ```
-//! Without names it runs all. Peers are those of `../shared/bench` (see its README for what they need); one that
+//! Without names it runs all. `stream` is `throughput`, `replay`, `knobs`, `idle`, `away` and `kills`, of which each can be
+//! named too; `--help` says how they can be made shorter than the hours that they take in full. Peers are those of `../shared/bench` (see its README for what they need); one that
 //! can't run is said so and left out. `HIGHWATER_BENCH_PYTHON` names the Python that has duckdb.
 
 mod backfill;
 mod bounded;
 mod fresh;
 mod redirects;
+mod stream;
 mod table;
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use clap::Parser;
+use stream::StreamOptions;
 use table::Table;
 
 /// What every benchmark needs.
@@ -22,6 +26,8 @@ use table::Table;
 pub(crate) struct Setup {
     /// The release binary under test, beside this one.
     pub(crate) binary: PathBuf,
+    /// The stand-in broker, beside it.
+    pub(crate) standin: PathBuf,
     /// The folder of the peers.
     pub(crate) peers: PathBuf,
     /// A Python that has duckdb.
@@ -30,8 +36,12 @@ pub(crate) struct Setup {
 
 fn setup() -> Result<Setup> {
     let own = std::env::current_exe()?;
-    let binary = own.parent().context("no folder")?.join("highwater");
-    anyhow::ensure!(binary.is_file(), "{} is missing: cargo build --release first", binary.display());
+    let beside = |name: &str| {
+        let binary = own.parent().context("no folder")?.join(name);
+        anyhow::ensure!(binary.is_file(), "{} is missing: cargo build --release --workspace first", binary.display());
+        Ok(binary)
+    };
+    let (binary, standin) = (beside("highwater")?, beside("standin")?);
     let peers = PathBuf::from("../shared/bench");
     let python = std::env::var_os("HIGHWATER_BENCH_PYTHON").map_or_else(
         || {
@@ -41,13 +51,39 @@ fn setup() -> Result<Setup> {
         },
         PathBuf::from,
     );
-    Ok(Setup { binary, peers: std::fs::canonicalize(&peers).unwrap_or(peers), python })
+    Ok(Setup { binary, standin, peers: std::fs::canonicalize(&peers).unwrap_or(peers), python })
+}
+
+const NAMES: [&str; 13] = [
+    "redirects",
+    "backfill",
+    "logs",
+    "month",
+    "fresh",
+    "bounded",
+    "stream",
+    "throughput",
+    "replay",
+    "knobs",
+    "idle",
+    "away",
+    "kills",
+];
+
+/// Measures Highwater, beside others where there are any.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// What to measure; all of it when nothing is named.
+    #[arg(value_parser = NAMES)]
+    names: Vec<String>,
+    #[command(flatten)]
+    stream: StreamOptions,
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
+    let Arguments { names, stream: options } = Arguments::parse();
+    let is_wanted = |name: &str| names.is_empty() || names.iter().any(|word| word == name);
     let setup = setup()?;
     let mut table = Table::default();
     if is_wanted("redirects") {
@@ -67,6 +103,11 @@ async fn main() -> Result<()> {
     }
     if is_wanted("bounded") {
         bounded::run(&setup, &mut table).await.context("bounded")?;
+    }
+    for part in stream::PARTS {
+        if is_wanted(part) || is_wanted("stream") {
+            stream::run(&setup, part, &options, &mut table).await?;
+        }
     }
     println!("{table}");
     Ok(())
