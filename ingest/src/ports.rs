@@ -83,14 +83,16 @@ pub struct Landed {
 #[async_trait]
 pub trait Registry: Send + Sync + Debug {
     /// Registers a journal before its node's first answer, or finds it registered. Returns its first mark:
-    /// the later of `now` and the published `complete_through`. One transaction with [`Registry::publish`].
+    /// the later of `now`, as far as that is not later than the registry's own clock, and the published
+    /// `complete_through`. One transaction with [`Registry::publish`].
     async fn register(&self, id: JournalId, node: &str, now: UtcMicros) -> Result<UtcMicros, PortError>;
 
     /// All journals ever registered, oldest first.
     async fn journals(&self) -> Result<Vec<RegisteredJournal>, PortError>;
 
     /// Stores how far the lake is, and publishes `complete_through`: the minimum of `through` over all open
-    /// journals, `now` when there is none. Never goes back. Returns the published value.
+    /// journals, `now` when there is none; no later than the registry's own clock. Never goes back. Returns the published
+    /// value.
     ///
     /// The registry is read and the value written in one transaction.
     async fn publish(&self, landed: &[Landed], now: UtcMicros) -> Result<UtcMicros, PortError>;

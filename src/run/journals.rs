@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use ingest::journal::{Journal, JournalConfig, Journals, WorkerJournal, losses_of};
@@ -10,6 +11,7 @@ use ingest::ports::{JournalState, RegisteredJournal, Registry};
 use redirect::links::LinkStore;
 use schemas::{JournalId, UtcMicros};
 
+use super::clock;
 use super::own::OwnJournals;
 use super::trouble::Trouble;
 use crate::config::Config;
@@ -29,7 +31,7 @@ impl NodeJournals {
     /// Opens what is there, and makes what is missing for `workers` workers.
     ///
     /// # Errors
-    /// When the disk or the link store fails, or a journal has another owner.
+    /// When the disk or the link store fails, this machine's clock is wrong, or a journal has another owner.
     pub(crate) async fn open(config: &Config, store: &LinkStore, workers: usize) -> anyhow::Result<Self> {
         let directory = config.journal_dir();
         let journals = Journals::open(&directory, journal_config(config))
@@ -43,7 +45,7 @@ impl NodeJournals {
             node.take_over(id, known.get(&id), &directory, store, workers).await?;
         }
         while node.workers.len() < workers {
-            let journal = open_new(&node.journals, store).await?;
+            let journal = open_new(&node.journals, store, config.edge.skew.0).await?;
             node.employ(journal);
         }
         Ok(node)
@@ -118,8 +120,9 @@ fn name_missing(known: &HashMap<JournalId, RegisteredJournal>, there: &[JournalI
 /// Makes a new journal, registered.
 ///
 /// # Errors
-/// When the disk or the link store fails.
-pub(crate) async fn open_new(journals: &Arc<Journals>, store: &LinkStore) -> anyhow::Result<Journal> {
+/// When the disk or the link store fails, or this machine's clock differs from the store's by more than `skew`.
+pub(crate) async fn open_new(journals: &Arc<Journals>, store: &LinkStore, skew: Duration) -> anyhow::Result<Journal> {
+    clock::must_be_right(store, skew).await?;
     open_one(journals, JournalId::new(), store).await
 }
 

@@ -10,6 +10,7 @@
 mod access;
 mod backlog;
 mod changing;
+mod clock;
 mod events;
 mod give_up;
 pub(crate) mod imports;

@@ -22,10 +22,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::access::Tokens;
 use super::changing::Changes;
+use super::clock::{self, ClockHealth};
 use super::events::Events;
+use super::journals::node_name;
 use super::losses::Keeper;
 use super::metrics::JournalMetrics;
-use super::ops::{Ops, Writable};
+use super::ops::{Ops, Shown, Writable};
 use super::own::OwnJournals;
 use super::process::{Beside, Process};
 use super::redirect::Redirect;
@@ -90,7 +92,7 @@ pub(super) async fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Res
     let stop = CancellationToken::new();
     signals::listen(stop.clone()).context("signals")?;
     let (mut front, mut back) = (Tasks::new(), Tasks::new());
-    let started = match start(&config, roles, demo, &mut front, &mut back).await {
+    let started = match start(&config, roles, demo, &stop, &mut front, &mut back).await {
         Ok(started) => started,
         Err(error) => {
             // what runs already comes to rest before the runtime goes, which it would miss
@@ -124,11 +126,16 @@ async fn start(
     config: &Config,
     roles: Roles,
     demo: bool,
+    stop: &CancellationToken,
     front: &mut Tasks,
     back: &mut Tasks,
 ) -> anyhow::Result<Started> {
     let sockets = Sockets::bind(config, roles).await?;
+    let (clock, health) = (ClockHealth::default(), CancellationToken::new());
+    let ops = Ops::new(clock.clone());
+    let serving = tokio::spawn(serve(sockets.ops, ops.clone().router(), health.clone()));
     let store = link_store(config).await?;
+    watch_clock(config, &store, clock, roles, stop, back).await?;
     let token = if roles == Roles::ALL { first_token(config, &store).await? } else { None };
     let mut metrics = Registry::default();
 
@@ -169,15 +176,35 @@ async fn start(
         front.spawn("query service", serve(socket, query::router(service), front.stop_token()));
     }
     let writes = (roles.manage || roles.process).then(|| Writable::new(&store, &config.data_dir));
-    let ops = Ops::new(metrics, writes, standing).with_topic(through.as_ref().map(Through::health));
-    let health = CancellationToken::new();
-    let serving = tokio::spawn(serve(sockets.ops, ops.clone().router(), health.clone()));
+    ops.show(Shown { metrics, writes, standing, topic: through.as_ref().map(Through::health) });
     if demo {
         start_demo(config, &store, address, front).await?;
     }
     ops.set_ready(true);
     greet(config, roles, login.as_deref());
     Ok(Started { ops, store, own, forwarded, health, serving })
+}
+
+/// Has the clock watched. Whoever begins journals waits until it is right.
+async fn watch_clock(
+    config: &Config,
+    store: &LinkStore,
+    health: ClockHealth,
+    roles: Roles,
+    stop: &CancellationToken,
+    back: &mut Tasks,
+) -> anyhow::Result<()> {
+    let process = format!("{} (ops.listen {})", node_name(), config.ops.listen);
+    let mut watcher = clock::Watcher::new(store, process, config.edge.skew.0, health);
+    if roles.redirect && !watcher.until_right(stop).await? {
+        anyhow::bail!("stopped before the clock was right");
+    }
+    let stop = back.stop_token();
+    back.spawn("clock", async move {
+        watcher.run(stop).await;
+        Ok(())
+    });
+    Ok(())
 }
 
 /// Sees to it that what journals lose becomes rows of `gaps`: told to whoever has the lake, or written where it is here.

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 use redirect::links::LinkStore;
 use tokio::sync::{Mutex, watch};
 
+use super::clock::ClockHealth;
 use super::standing::Standing;
 
 /// A check is good for so long: whoever asks more often costs no more.
@@ -79,34 +80,38 @@ fn probe(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// What the ops listener shows.
-#[derive(Clone, Debug)]
+/// The ops listener, from the begin of the start to the end of the drain.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ops {
     ready: Arc<AtomicBool>,
-    metrics: Arc<Registry>,
+    /// What is wrong with the clock. A start waits for it; once started, others would be no better, and it is only told.
+    clock: ClockHealth,
+    shown: Arc<OnceLock<Shown>>,
+}
+
+/// What it shows once all is opened.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    /// What `/metrics` shows.
+    pub(crate) metrics: Registry,
     /// What this process can't do without; none for a process that only redirects or reads.
-    writes: Option<Writable>,
+    pub(crate) writes: Option<Writable>,
     /// What is known of the lake, in a process that brings clicks into it.
-    standing: Option<watch::Receiver<Standing>>,
+    pub(crate) standing: Option<watch::Receiver<Standing>>,
     /// What is wrong with the topic that clicks go through: told, but nothing that a restart or another node would mend.
-    topic: Option<TopicHealth>,
+    pub(crate) topic: Option<TopicHealth>,
 }
 
 impl Ops {
-    /// Not ready until told, and not while `writes` can't be written or the lake isn't the right one.
-    pub(crate) fn new(
-        metrics: Registry,
-        writes: Option<Writable>,
-        standing: Option<watch::Receiver<Standing>>,
-    ) -> Self {
-        Self { ready: Arc::new(AtomicBool::new(false)), metrics: Arc::new(metrics), writes, standing, topic: None }
+    /// Not ready until told, and until there is something to show.
+    pub(crate) fn new(clock: ClockHealth) -> Self {
+        Self { clock, ..Self::default() }
     }
 
-    /// Tells what is wrong with the topic too.
-    #[must_use]
-    pub(crate) fn with_topic(mut self, topic: Option<TopicHealth>) -> Self {
-        self.topic = topic;
-        self
+    /// All is opened: not ready while what must be written can't be, or the lake isn't the right one.
+    pub(crate) fn show(&self, shown: Shown) {
+        // it is shown once, by the start
+        let _ = self.shown.set(shown);
     }
 
     /// Tells whether new work is welcome: from the end of the start to the beginning of the drain.
@@ -125,20 +130,26 @@ impl Ops {
 
     /// Why it isn't ready, if it isn't.
     async fn problem(&self) -> Option<String> {
-        if !self.ready.load(Ordering::Acquire) {
-            return Some("starting or stopping".to_owned());
-        }
-        let standing = self.standing.as_ref().map(|standing| standing.borrow().clone());
+        let Some(shown) = self.shown.get().filter(|_| self.ready.load(Ordering::Acquire)) else {
+            return Some(self.clock.problem().unwrap_or_else(|| "starting or stopping".to_owned()));
+        };
+        let standing = shown.standing.as_ref().map(|standing| standing.borrow().clone());
         if let Some(Standing::Lost(why)) = standing {
             return Some(why);
         }
-        self.writes.as_ref()?.problem(Instant::now()).await
+        shown.writes.as_ref()?.problem(Instant::now()).await
+    }
+
+    /// What is wrong though it is ready.
+    fn trouble(&self) -> Option<String> {
+        let topic = || self.shown.get()?.topic.as_ref()?.problem();
+        self.clock.problem().or_else(topic)
     }
 }
 
 async fn readyz(State(ops): State<Ops>) -> Response {
     match ops.problem().await {
-        None => match ops.topic.as_ref().and_then(TopicHealth::problem) {
+        None => match ops.trouble() {
             None => "ready\n".into_response(),
             Some(why) => format!("ready, but {why}\n").into_response(),
         },
@@ -147,8 +158,9 @@ async fn readyz(State(ops): State<Ops>) -> Response {
 }
 
 async fn metrics(State(ops): State<Ops>) -> Response {
+    let Some(shown) = ops.shown.get() else { return StatusCode::SERVICE_UNAVAILABLE.into_response() };
     let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &ops.metrics) {
+    match prometheus_client::encoding::text::encode(&mut text, &shown.metrics) {
         Ok(()) => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, kind)], text).into_response()
@@ -165,7 +177,10 @@ mod tests {
         let domains = redirect::links::Domains::new(&["a.test"]).unwrap();
         let store = LinkStore::open(folder.join("links").to_str().unwrap(), domains).await.unwrap();
         let writes = Writable::new(&store, &folder.join("data"));
-        Ops::new(Registry::default(), Some(writes), Some(watch::Sender::new(standing).subscribe()))
+        let ops = Ops::new(ClockHealth::default());
+        let standing = Some(watch::Sender::new(standing).subscribe());
+        ops.show(Shown { metrics: Registry::default(), writes: Some(writes), standing, topic: None });
+        ops
     }
 
     #[tokio::test]
@@ -182,7 +197,7 @@ mod tests {
         assert!(problem.contains("data can't be written"), "{problem}");
         std::fs::create_dir(folder.path().join("data")).unwrap();
         assert_eq!(ops.problem().await, Some(problem), "an answer is good for a while");
-        let writes = ops.writes.as_ref().unwrap();
+        let writes = ops.shown.get().unwrap().writes.as_ref().unwrap();
         assert_eq!(writes.problem(Instant::now() + CHECKED_FOR).await, None);
         assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 0, "nothing is left of a check");
     }

@@ -107,7 +107,12 @@ fn first_key_day(today: i32, settle: Duration) -> i32 {
 pub(crate) async fn destroy_keys(store: LinkStore, settle: Duration, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(DESTROY_EVERY);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        match store.destroy_visitor_keys(first_key_day(UtcMicros::now().day(), settle)).await {
+        // by the clock that all share: what is destroyed by a wrong one is gone
+        let destroyed = async {
+            let today = store.clock().await?.now.min(UtcMicros::now()).day();
+            store.destroy_visitor_keys(first_key_day(today, settle)).await
+        };
+        match destroyed.await {
             Ok(0) => {}
             Ok(destroyed) => tracing::info!(destroyed, "visitor keys of past days destroyed"),
             Err(error) => tracing::warn!(%error, "visitor keys can't be destroyed now"),

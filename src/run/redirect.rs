@@ -23,7 +23,7 @@ pub(crate) struct Redirect {
     /// Its journals.
     node: NodeJournals,
     listener: Listener,
-    max_skew: Duration,
+    skew: Duration,
 }
 
 impl Redirect {
@@ -48,7 +48,7 @@ impl Redirect {
                 "there are links of domains that redirect.domains doesn't name: they answer 404"
             );
         }
-        Ok(Self { node, listener, max_skew: config.edge.max_skew.0 })
+        Ok(Self { node, listener, skew: config.edge.skew.0 })
     }
 
     /// Where it listens.
@@ -76,7 +76,7 @@ impl Redirect {
             Ok(())
         });
         let stop = back.stop_token();
-        let tending = Tending::new(self.node, store, committed, self.max_skew);
+        let tending = Tending::new(self.node, store, committed, self.skew);
         back.spawn("journal upkeep", async move {
             tending.run(stop).await;
             Ok(())

@@ -23,6 +23,7 @@ use schemas::{JournalId, UtcMicros};
 use tokio::sync::watch;
 
 use super::changing::Changes;
+use super::clock;
 use super::own::OwnJournals;
 use super::progress;
 use super::standing::{self, Standing};
@@ -127,6 +128,7 @@ impl StatusSource for Sources {
                 .lake_lost()
                 .await?
                 .or(self.topic.as_ref().and_then(TopicSource::problem))
+                .or(clock::told(&self.store).await.map_err(failed)?)
                 .or(held_back_by.map(|(journal, _)| format!("journal {}", journal.id)))
                 .or(source),
             stream,

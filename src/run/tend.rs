@@ -1,5 +1,5 @@
 //! The upkeep of this node's journals while it runs: trimmed behind what the lake holds, replaced when others have given
-//! them up, watched for a clock that goes back.
+//! them up, or when their times are ahead because the clock went back.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +11,7 @@ use redirect::links::LinkStore;
 use schemas::{JournalId, UtcMicros};
 use tokio_util::sync::CancellationToken;
 
+use super::clock;
 use super::journals::{NodeJournals, open_new};
 use super::own::OwnJournals;
 
@@ -32,11 +33,9 @@ impl Committed {
     }
 }
 
-/// Whether the newest event is so far ahead of the clock that records of one click may not meet any more; and by how
-/// much. Pure.
-fn ahead(newest: UtcMicros, now: UtcMicros, max_skew: Duration) -> Option<Duration> {
-    let ahead = newest.since(now);
-    (ahead > max_skew).then_some(ahead)
+/// Whether a journal's next event would get a time that is so far ahead of the clock. Pure.
+fn is_ahead(newest: UtcMicros, now: UtcMicros, skew: Duration) -> bool {
+    newest.since(now) > skew
 }
 
 /// Looks after a node's journals.
@@ -47,24 +46,30 @@ pub(crate) struct Tending {
     own: OwnJournals,
     store: LinkStore,
     heard: Committed,
-    max_skew: Duration,
-    /// Set while the clock is behind: that is logged once.
-    is_behind: bool,
+    /// `edge.skew`
+    skew: Duration,
 }
 
 impl Tending {
     /// Of the journals of `node`; what is heard of the lake goes into `heard`.
-    pub(crate) fn new(node: NodeJournals, store: LinkStore, heard: Committed, max_skew: Duration) -> Self {
+    pub(crate) fn new(node: NodeJournals, store: LinkStore, heard: Committed, skew: Duration) -> Self {
         let NodeJournals { journals, workers, own } = node;
-        Self { journals, workers, own, store, heard, max_skew, is_behind: false }
+        Self { journals, workers, own, store, heard, skew }
     }
 
     /// Until `stop`.
-    pub(crate) async fn run(mut self, stop: CancellationToken) {
+    pub(crate) async fn run(self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            self.watch_clock(UtcMicros::now());
+            // first, or what comes while this is paused would look ahead
+            let newest = self.newest();
+            if let Err(error) = self.leave_ahead(&newest, UtcMicros::now()).await {
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "journals whose times are ahead of the clock are gone on with"
+                );
+            }
             match self.store.journals().await {
                 Ok(registered) => {
                     self.replace(&registered).await;
@@ -75,18 +80,29 @@ impl Tending {
         }
     }
 
-    /// Event times never go back within a journal: with a clock that did they stand still, at a time to come.
-    fn watch_clock(&mut self, now: UtcMicros) {
-        let newest = self.workers.iter().map(|worker| worker.journal().stats().last_event_time).max();
-        let ahead = newest.and_then(|newest| ahead(newest, now, self.max_skew));
-        if let (Some(by), false) = (ahead, self.is_behind) {
-            tracing::warn!(
-                ?by,
-                "the journals' newest event is ahead of the clock: clicks are counted at its time until the clock has \
-                 caught up; set the clock right if it is wrong"
-            );
+    /// The times that the workers' journals have come to.
+    fn newest(&self) -> Vec<UtcMicros> {
+        self.workers.iter().map(|worker| worker.journal().stats().last_event_time).collect()
+    }
+
+    /// Event times never go back within a journal: after a clock that was ahead they would stand still, at a time to come.
+    /// So clicks go on in a new one, once the clock is right; unless what was published binds that to the same times.
+    async fn leave_ahead(&self, newest: &[UtcMicros], now: UtcMicros) -> anyhow::Result<()> {
+        let is_ahead = |at: UtcMicros| is_ahead(at, now, self.skew);
+        let ahead: Vec<_> = self.workers.iter().zip(newest).filter(|(_, newest)| is_ahead(**newest)).collect();
+        if ahead.is_empty() {
+            return Ok(());
         }
-        self.is_behind = ahead.is_some();
+        let (clock, off) = clock::compare(&self.store, self.skew).await?;
+        if off.is_some() || clock.floor.is_some_and(is_ahead) {
+            return Ok(());
+        }
+        for (worker, newest) in ahead {
+            let journal = worker.journal().id();
+            let next = self.succeed(worker).await?;
+            tracing::error!(%journal, %newest, %next, "its newest event is ahead of the clock: clicks go on in a new one");
+        }
+        Ok(())
     }
 
     /// A worker whose journal was given up, as while this process was suspended, goes on in a new one; the old one is
@@ -98,23 +114,30 @@ impl Tending {
             if !registered.iter().any(is_retired) {
                 continue;
             }
-            let next = match open_new(&self.journals, &self.store).await {
-                Ok(next) => next,
+            match self.succeed(worker).await {
+                Ok(next) => {
+                    tracing::error!(journal = %id, %next, "given up while this process was silent: what it took since is late, and clicks go on in a new one");
+                }
                 Err(error) => {
                     tracing::error!(journal = %id, error = format!("{error:#}"), "given up by others, and no new one can be made yet");
-                    continue;
                 }
-            };
-            // known to all that look after journals before the first event is in it
-            self.own.add(next.clone());
-            let old = worker.succeed(next.clone());
-            tracing::error!(journal = %id, next = %next.id(), "given up while this process was silent: what it took since is late, and clicks go on in a new one");
-            match tokio::task::spawn_blocking(move || old.seal()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::warn!(journal = %id, %error, "can't be sealed; the next start drains it"),
-                Err(error) => tracing::error!(journal = %id, %error, "sealing ended early"),
             }
         }
+    }
+
+    /// Gives a worker a new journal, and ends the one that it had. Returns the new one.
+    async fn succeed(&self, worker: &WorkerJournal) -> anyhow::Result<JournalId> {
+        let next = open_new(&self.journals, &self.store, self.skew).await?;
+        // known to all that look after journals before the first event is in it
+        self.own.add(next.clone());
+        let old = worker.succeed(next.clone());
+        let journal = old.id();
+        match tokio::task::spawn_blocking(move || old.seal()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%journal, %error, "can't be sealed; the next start drains it"),
+            Err(error) => tracing::error!(%journal, %error, "sealing ended early"),
+        }
+        Ok(next.id())
     }
 
     /// Deletes segments whose frames the lake holds.
@@ -138,12 +161,13 @@ mod tests {
     use redirect::links::Domains;
     use schemas::Analytics;
 
+    const SKEW: Duration = Duration::from_secs(10);
+
     #[test]
-    fn a_clock_may_be_behind_by_the_skew_and_no_more() {
-        let (now, skew) = (UtcMicros(100_000_000), Duration::from_secs(10));
-        assert_eq!(ahead(UtcMicros(50_000_000), now, skew), None);
-        assert_eq!(ahead(UtcMicros(110_000_000), now, skew), None);
-        assert_eq!(ahead(UtcMicros(110_000_001), now, skew), Some(Duration::from_micros(10_000_001)));
+    fn times_may_be_ahead_by_the_skew_and_no_more() {
+        let now = UtcMicros(100_000_000);
+        assert!(!is_ahead(UtcMicros(50_000_000), now, SKEW) && !is_ahead(UtcMicros(110_000_000), now, SKEW));
+        assert!(is_ahead(UtcMicros(110_000_001), now, SKEW));
     }
 
     #[tokio::test]
@@ -153,13 +177,14 @@ mod tests {
         let store = LinkStore::open(path.to_str().unwrap(), Domains::new(&["a.test"]).unwrap()).await.unwrap();
         let config = JournalConfig { max_bytes: 1 << 20, reserve: 0, ..JournalConfig::default() };
         let journals = Arc::new(Journals::open(&folder.path().join("journals"), config).unwrap());
-        let (kept, given_up) = (open_new(&journals, &store).await.unwrap(), open_new(&journals, &store).await.unwrap());
+        let open = async || open_new(&journals, &store, SKEW).await.unwrap();
+        let (kept, given_up) = (open().await, open().await);
         let own = OwnJournals::default();
         let workers: Vec<WorkerJournal> = [&kept, &given_up].map(|journal| WorkerJournal::new(journal.clone())).into();
         own.add(kept.clone());
         own.add(given_up.clone());
-        let node = NodeJournals { journals, workers: workers.clone(), own: own.clone() };
-        let tending = Tending::new(node, store.clone(), Committed::default(), Duration::from_secs(600));
+        let node = NodeJournals { journals: Arc::clone(&journals), workers: workers.clone(), own: own.clone() };
+        let tending = Tending::new(node, store.clone(), Committed::default(), SKEW);
         store.set_state(given_up.id(), JournalState::Retired).await.unwrap();
         for _ in 0..2 {
             tending.replace(&store.journals().await.unwrap()).await;
@@ -171,5 +196,35 @@ mod tests {
         assert_eq!((known.state, own.all().len()), (JournalState::Open, 3));
         let appended = workers[1].append(Analytics::Billed, |_, out| out.push(1));
         assert!(matches!(appended, Appended::Written { .. }) && next.stats().end == 1);
+    }
+
+    #[tokio::test]
+    async fn a_journal_whose_times_are_ahead_is_left_for_one_with_the_right_times() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("links");
+        let store = LinkStore::open(path.to_str().unwrap(), Domains::new(&["a.test"]).unwrap()).await.unwrap();
+        let journals = Arc::new(Journals::open(&folder.path().join("journals"), JournalConfig::default()).unwrap());
+        let right = open_new(&journals, &store, SKEW).await.unwrap();
+        // as a clock that was three hours ahead has left it
+        let hours = UtcMicros::now().plus(Duration::from_secs(3 * 3_600));
+        let id = JournalId::new();
+        store.register(id, "n", UtcMicros::now()).await.unwrap();
+        let wrong = journals.open_journal(id, hours, 0).unwrap();
+        let own = OwnJournals::default();
+        let workers: Vec<WorkerJournal> = [&right, &wrong].map(|journal| WorkerJournal::new(journal.clone())).into();
+        let node = NodeJournals { journals, workers: workers.clone(), own };
+        let tending = Tending::new(node, store.clone(), Committed::default(), SKEW);
+        for _ in 0..2 {
+            tending.leave_ahead(&tending.newest(), UtcMicros::now()).await.unwrap();
+        }
+        let next = workers[1].journal();
+        assert!(wrong.is_sealed() && workers[0].journal().id() == right.id() && next.id() != id);
+        assert!(!is_ahead(next.stats().last_event_time, UtcMicros::now(), SKEW));
+        // what was published binds everybody: another journal would be no better
+        let late = workers[1].journal();
+        store.complete_through(UtcMicros::now()).await.unwrap();
+        let hour_ago = UtcMicros::now().minus(Duration::from_secs(3_600));
+        tending.leave_ahead(&tending.newest(), hour_ago).await.unwrap();
+        assert_eq!(workers[1].journal().id(), late.id());
     }
 }

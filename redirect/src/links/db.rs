@@ -73,6 +73,11 @@ impl Pools {
         }
     }
 
+    /// Whether it is a server, with a clock of its own.
+    pub(super) fn is_server(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
     /// The database's clock: the same for all who share it, whatever their own say.
     pub(super) async fn now(&self) -> Result<UtcMicros, sqlx::Error> {
         let sql = match self {
@@ -126,6 +131,11 @@ impl Pools {
 }
 
 impl Tx {
+    /// Whether it is a server's, with a clock of its own.
+    pub(super) fn is_server(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
     /// A statement in this transaction.
     pub(super) fn query(&mut self, text: &'static str) -> Query<'_> {
         match self {

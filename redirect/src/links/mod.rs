@@ -13,7 +13,7 @@
 //! * Every change of a link is a row of `link_revisions`, written in the same transaction; `effective_at` never goes
 //!   back within a link.
 //! * `complete_through` and `final_through` never go back, and no open journal's mark is before `complete_through`
-//!   (`registry.rs`).
+//!   (`registry.rs`). Neither is ever later than the database's clock (`clock.rs`).
 //! * Of a token only the SHA-256 is kept.
 //!
 //! Failure: every call returns [`LinkError`]; nothing is half done, since each is one transaction. While another
@@ -25,6 +25,7 @@ mod access;
 mod ballast;
 mod change;
 mod check;
+mod clock;
 mod coverage;
 mod create;
 mod db;
@@ -53,6 +54,7 @@ use error::Doing;
 
 pub use access::{Token, TokenInfo};
 pub use change::{Change, Edit};
+pub use clock::StoreClock;
 pub use create::NewLink;
 pub use db::shown;
 pub use domains::{Domains, DomainsError, short_url};

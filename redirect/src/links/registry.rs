@@ -4,6 +4,8 @@
 //! first read. So a journal is either counted by a publication or begins after what was published; with `through`
 //! never going back, no open journal's mark is ever before `complete_through`, and that never goes back either.
 //!
+//! Neither is ever later than the database's clock, whatever nodes and their events say (`clock.rs`).
+//!
 //! While no journal is open, `complete_through` is the clock: asking for it publishes what is answered, since a
 //! journal registered later by a node whose clock is behind must still begin after what has been promised.
 
@@ -12,6 +14,7 @@ use ingest::ports::{JournalState, Landed, PortError, RegisteredJournal, Registry
 use schemas::{JournalId, UtcMicros};
 
 use super::LinkStore;
+use super::clock::{floor, not_later};
 use super::db::{Row, Run, Tx};
 use super::error::{Doing, LinkError, port_error};
 use super::read::parsed;
@@ -57,6 +60,7 @@ impl LinkStore {
     /// [`LinkError::Database`] when the database fails.
     pub async fn publish_final_through(&self, at: UtcMicros) -> Result<UtcMicros, LinkError> {
         let mut tx = self.pools.write().await.doing(PUBLISHING)?;
+        let at = not_later(&mut tx, at).await?;
         let published = raise(&mut tx, FINAL, at).await?;
         tx.commit().await.doing(PUBLISHING)?;
         Ok(published)
@@ -81,7 +85,9 @@ impl LinkStore {
             };
         }
         let published = read_published(&mut tx, COMPLETE).await?;
-        let mark = published.map_or(now, |published| published.max(now));
+        // what clocks may differ by, a mark needn't
+        let now = not_later(&mut tx, now).await?;
+        let mark = floor(published, now, tx.is_server()).map_or(now, |published| published.max(now));
         tx.query(SQL).bind(id.to_string()).bind(node).bind(mark.0).run().await.doing(REGISTERING)?;
         tx.commit().await.doing(REGISTERING)?;
         Ok(mark)
@@ -129,9 +135,10 @@ impl LinkStore {
     }
 }
 
-/// Publishes what all open journals have passed, `now` when none is open.
+/// Publishes what all open journals have passed, `now` when none is open; no later than the database's clock.
 pub(super) async fn publish_complete(tx: &mut Tx, now: UtcMicros) -> Result<UtcMicros, LinkError> {
     let through = lowest_open(&mut *tx).await?.unwrap_or(now);
+    let through = not_later(tx, through).await?;
     raise(tx, COMPLETE, through).await
 }
 
@@ -168,6 +175,11 @@ async fn raise(tx: &mut Tx, name: &str, at: UtcMicros) -> Result<UtcMicros, Link
 async fn lowest_open(on: impl Run<'_>) -> Result<Option<UtcMicros>, LinkError> {
     let lowest = on.statement("SELECT MIN(through) FROM journals WHERE state = 'open'").one().await;
     lowest.map(|through: Option<i64>| through.map(UtcMicros)).doing(READING)
+}
+
+/// The published `complete_through`, `None` before the first.
+pub(super) async fn read_complete(on: impl Run<'_>) -> Result<Option<UtcMicros>, LinkError> {
+    read_published(on, COMPLETE).await
 }
 
 async fn read_published(on: impl Run<'_>, name: &str) -> Result<Option<UtcMicros>, LinkError> {

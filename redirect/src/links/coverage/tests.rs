@@ -5,7 +5,7 @@ use ingest::ports::Registry as _;
 use super::super::testing::{Place, on_each_database};
 use super::*;
 
-const NOW: UtcMicros = UtcMicros(1_773_480_413_123_456);
+const NOW: UtcMicros = UtcMicros(1_573_480_413_123_456);
 
 on_each_database!(
     a_generation_begins_once_for_whoever_saw_the_one_before,

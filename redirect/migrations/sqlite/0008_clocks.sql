@@ -1,0 +1,6 @@
+-- What processes whose clock is not the store's say of it, and when that was by the store's clock.
+CREATE TABLE wrong_clocks (
+    process TEXT    PRIMARY KEY,
+    says    TEXT    NOT NULL,
+    at      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
