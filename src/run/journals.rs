@@ -14,7 +14,7 @@ use schemas::{JournalId, UtcMicros};
 use super::clock;
 use super::own::OwnJournals;
 use super::trouble::Trouble;
-use crate::config::Config;
+use crate::config::{Backend, Config};
 
 /// The journals of a redirect node.
 #[derive(Debug)]
@@ -41,14 +41,45 @@ impl NodeJournals {
             store.journals().await?.into_iter().map(|journal| (journal.id, journal)).collect();
         let there = node.journals.ids()?;
         name_missing(&known, &there);
+        let mut copied = Vec::new();
         for id in there {
+            let state = known.get(&id).map(|known| known.state);
+            // what other machines may write too; embedded, the registry is of the folder
+            if config.stream.backend == Backend::Fluvio
+                && state != Some(JournalState::Closed)
+                && node.journals.is_copy(id)?
+            {
+                copied.push(id);
+                continue;
+            }
             node.take_over(id, known.get(&id), &directory, store, workers).await?;
         }
         while node.workers.len() < workers {
             let journal = open_new(&node.journals, store, config.edge.skew.0).await?;
             node.employ(journal);
         }
+        for id in copied {
+            node.adopt(id).await?;
+        }
         Ok(node)
+    }
+
+    /// A copy of a journal that was made elsewhere, and may be written there still: it is not gone on with, and its clicks go
+    /// into a journal of this node.
+    async fn adopt(&self, id: JournalId) -> anyhow::Result<()> {
+        let Some(into) = self.workers.first().map(WorkerJournal::journal) else { return Ok(()) };
+        let (journals, next) = (Arc::clone(&self.journals), into.id());
+        let adopted = tokio::task::spawn_blocking(move || journals.adopt_copy(id, &into)).await??;
+        let (clicks, way_out) = (adopted.clicks, format!("if it is nowhere else, `highwater journal retire {id}`"));
+        match adopted.whole {
+            true => {
+                tracing::error!(journal = %id, %next, clicks, way_out, "the folder is a copy: its clicks go on in another journal");
+            }
+            false => {
+                tracing::error!(journal = %id, %next, clicks, "the folder is a copy, and there is no room for all its clicks: the next start goes on");
+            }
+        }
+        Ok(())
     }
 
     /// A journal that was there before: removed when the lake holds it whole, else a worker's, else drained.

@@ -62,7 +62,8 @@ impl Ledger {
         times
     }
 
-    fn add(&mut self, part: Self) {
+    /// Those of another load too.
+    pub fn add(&mut self, part: Self) {
         self.answered.extend(part.answered);
         self.unsure.extend(part.unsure);
         self.took.extend(part.took);

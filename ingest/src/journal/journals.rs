@@ -12,6 +12,7 @@ use super::clock::Clock;
 use super::disk::{Disk, RealDisk};
 use super::error::JournalError;
 use super::handle::Journal;
+use super::home;
 use super::lock::own;
 use super::loss_file::LossFile;
 use super::recover::recover;
@@ -113,6 +114,9 @@ impl Journals {
         let owned = own(&directory)?;
         self.disk.sync_directory(&self.directory).map_err(JournalError::io("syncing", &self.directory))?;
         let place = Place::new(Arc::clone(&self.disk), directory.clone(), id);
+        if let Err(error) = self.budget.with_reserve(|| home::settle(&directory, id)) {
+            tracing::warn!(%error, journal = %id, "no room to note where it lives: a copy would not be known for one");
+        }
         let mut recovered = recover(&place)?;
         let end = recovered.segments.back().map_or(0, |last| last.end.position);
         if end < committed && recovered.damage.is_none() {
@@ -147,6 +151,16 @@ impl Journals {
     /// taken along.
     pub fn sync_task(&self, journals: watch::Receiver<Vec<Journal>>) -> SyncTask {
         SyncTask::new(journals, Arc::clone(&self.budget), self.config.sync)
+    }
+
+    /// Where they are.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The disk that they are on.
+    pub(super) fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
     }
 
     /// The disk budget that they share.

@@ -28,6 +28,7 @@
 //!   syncing keeps failing, [`JournalStats::sync_failing_since`] says since when.
 //! * Synced frames are gone (bits rot, files deleted by hand): the journal is opened sealed and says so
 //!   ([`JournalStats::damage`]); a new one takes its place.
+//! * The folder is a copy ([`Journals::is_copy`]): its clicks go on in another journal, under their own ids.
 //!
 //! # Why not a crate
 //! Looked at: `mrecordlog` 0.4 (keeps all records in memory; its writer buffers in the process), `commitlog` 0.2
@@ -44,17 +45,20 @@
 //! # Files
 //! `frame` bytes of a frame · `segment` files · `scan` walking over them · `recover` opening · `writer` appending ·
 //! `handle` the journal in use, `worker` whose it is · `loss_file` what was lost · `inspect` a look from outside · `round` and `rehome` syncing · `reader`, `follow`, `partition` reading ·
+//! `home` and `copied` whether it is a copy, and what becomes of it ·
 //! `marks` when to mark · `budget` and `ballast` · `journals` the directory · `sync_task` the timer ·
 //! `disk`, `clock`, `lock` the world outside
 
 mod ballast;
 mod budget;
 mod clock;
+mod copied;
 mod disk;
 mod error;
 mod follow;
 mod frame;
 mod handle;
+mod home;
 mod inspect;
 mod journals;
 mod lock;
@@ -75,6 +79,7 @@ mod worker;
 mod writer;
 
 pub use budget::Budget;
+pub use copied::Adopted;
 pub use error::JournalError;
 pub use handle::Journal;
 pub use inspect::{Inspection, first_of, inspect};

@@ -1,5 +1,6 @@
 //! The journal as a whole, on a disk that can be filled, broken and unplugged.
 
+mod copied;
 mod disk;
 mod faults;
 mod life;

@@ -16,12 +16,12 @@ fn filled(node: &Node, clicks: u64) -> Journal {
     journal
 }
 
-fn root(node: &Node) -> PathBuf {
+pub(super) fn root(node: &Node) -> PathBuf {
     node.directory.path().join("journal")
 }
 
 /// Reads up to the journal's end as it is now.
-async fn read_all(partition: &mut JournalPartition, from: u64, max_bytes: usize) -> Vec<Record> {
+pub(super) async fn read_all(partition: &mut JournalPartition, from: u64, max_bytes: usize) -> Vec<Record> {
     let end = partition.end().await.unwrap();
     let mut records = Vec::new();
     let mut at = from;
