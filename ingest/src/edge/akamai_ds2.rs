@@ -196,11 +196,14 @@ fn is_status(value: &str) -> bool {
 /// What objects lack, or hold in a way that can't be read, to be DataStream's records.
 fn lacking<'a>(objects: impl Iterator<Item = Values<'a>>) -> String {
     let objects: Vec<Values<'_>> = objects.collect();
-    let fits: [(usize, fn(&str) -> bool); 3] = [(TIME, is_time), (STATUS, is_status), (PATH, |path| !path.is_empty())];
-    let (missing, unfit): (Vec<_>, Vec<_>) = fits
+    let fits = |place: usize, value: &str| match place {
+        TIME => is_time(value),
+        STATUS => is_status(value),
+        _ => !value.is_empty(),
+    };
+    let (missing, unfit): (Vec<_>, Vec<_>) = [TIME, STATUS, PATH]
         .into_iter()
-        .filter(|(place, fits)| !objects.iter().any(|values| fits(values[*place])))
-        .map(|(place, _)| place)
+        .filter(|place| !objects.iter().any(|values| fits(*place, values[*place])))
         .partition(|place| objects.iter().all(|values| values[*place].is_empty()));
     let names = |places: &[usize]| places.iter().map(|place| READ[*place]).collect::<Vec<_>>().join(", ");
     match (missing.as_slice(), unfit.as_slice()) {
