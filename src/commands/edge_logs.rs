@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::logs_again::Missing;
 use super::logs_known::{Known, known};
-use super::{backfill, edge_hours, logs_again, open, print, summary};
+use super::{backfill, edge_hours, logs_again, logs_failed, open, print, summary};
 use crate::cli::{EdgeLogs, SettleAs};
 use crate::config::Config;
 use crate::run::{Again, turn};
@@ -89,10 +89,20 @@ struct Outcome {
 /// Takes an import back and takes in again what overlaps with it. Ends with 1 while something is to be delivered again
 /// because of it.
 async fn revert(id: &str, json: bool, config: &Config) -> anyhow::Result<ExitCode> {
+    if let Some(off) = logs_failed::outside(id, config).await? {
+        if json {
+            print::json(&off)?
+        } else {
+            print::line(&off.text())?
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let importer = backfill::importer(config).await?;
     let _turn = turn(&config.data_dir).await?;
     let (store, lake) = (open::link_store(config).await?, open::lake(config)?);
     let Reverted { import, removed, removed_waiting, was_gone, counted_elsewhere, again } = importer.revert(id).await?;
+    // an upload that broke off is the import and a failed one: neither is left
+    logs_failed::dismiss(&store, id).await?;
     let intake = Again::new(config, &store, &lake, importer.clone())?;
     let (again, deliver_again) = logs_again::take_in(&intake, again, id).await;
     let outcome =
@@ -132,7 +142,7 @@ fn text(log: &Known) -> String {
     let source = log.source_name().map(|name| format!(", source {name}")).unwrap_or_default();
     let location = log.location().map(|location| format!(", from {location}")).unwrap_or_default();
     let (summary, workspace) = (log.summary(), log.workspace());
-    let facts = format!("{} at {}, workspace {workspace}{source}{location}", summary.state.as_str(), log.at());
+    let facts = format!("{}, workspace {workspace}{source}{location}", log.standing());
     match log {
         Known::Taken(_) => format!("{}\n  {facts}", summary::text(summary)),
         Known::Outside(_) => {
@@ -149,6 +159,7 @@ fn table(logs: &[Known]) -> String {
         "state",
         "name",
         "format",
+        "provider",
         "source",
         "records",
         "added",
@@ -160,18 +171,21 @@ fn table(logs: &[Known]) -> String {
     ];
     let cells = logs.iter().map(|log| {
         let summary = log.summary();
+        let known = |count: u64| if log.is_counted() { count.to_string() } else { "-".to_owned() };
+        let held = |count: u64| if matches!(log, Known::Taken(_)) { count.to_string() } else { known(count) };
         vec![
             summary.id.clone(),
             summary.state.as_str().to_owned(),
             summary.name.clone(),
             if summary.format.is_empty() { "-".to_owned() } else { summary.format.clone() },
+            log.provider().unwrap_or("-").to_owned(),
             log.source_name().unwrap_or("-").to_owned(),
-            summary.records.to_string(),
-            summary.added.total().to_string(),
-            summary.already_counted.to_string(),
-            summary.waiting.to_string(),
-            summary.ignored.total().to_string(),
-            summary.rejected_total().to_string(),
+            known(summary.records),
+            held(summary.added.total()),
+            known(summary.already_counted),
+            held(summary.waiting),
+            known(summary.ignored.total()),
+            known(summary.rejected_total()),
             log.imported_at().map_or_else(|| "-".to_owned(), |at| at.to_string()),
         ]
     });

@@ -62,6 +62,14 @@ impl Known {
         }
     }
 
+    /// The provider whose lines or events they are, once that is known.
+    pub(super) fn provider(&self) -> Option<&str> {
+        match self {
+            Self::Taken(import) => Some(&import.provider),
+            Self::Outside(_) => None,
+        }
+    }
+
     /// The continuous source that it belongs to.
     pub(super) fn source_name(&self) -> Option<&str> {
         match self {
@@ -86,11 +94,21 @@ impl Known {
         }
     }
 
-    /// When it was taken in, or came into the queue.
-    pub(super) fn at(&self) -> UtcMicros {
+    /// What has become of it, and when it came, in words.
+    pub(super) fn standing(&self) -> String {
+        let state = self.summary().state;
         match self {
-            Self::Taken(import) => import.imported_at,
-            Self::Outside(log) => log.queued_at,
+            Self::Taken(import) if state == State::Running => format!("running, begun at {}", import.imported_at),
+            Self::Taken(import) => format!("{}, taken in at {}", state.as_str(), import.imported_at),
+            Self::Outside(log) => format!("{}, queued at {}", state.as_str(), log.queued_at),
+        }
+    }
+
+    /// Whether what its lines came to is known: not while they are coming in, and not before.
+    pub(super) fn is_counted(&self) -> bool {
+        match self {
+            Self::Taken(import) => import.summary.state != State::Running,
+            Self::Outside(log) => matches!(log.summary.state, State::Done | State::Reverted),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What became of logs, in words.
 
-use processor::import::{Checks, Summary};
+use processor::import::{Checks, State, Summary};
 
 /// A summary for people: what came, and what became of the rest.
 pub(crate) fn text(summary: &Summary) -> String {
@@ -22,6 +22,12 @@ fn told(summary: &Summary, did: &str) -> String {
         Some(_) => format!("{} events", added.total()),
     };
     let waiting = if added.origin.is_none() { "waiting for their event" } else { "waiting to be settled" };
+    if summary.state == State::Running {
+        // what the rest of its lines comes to nobody knows yet
+        lines.push(format!("  so far {came} have been added, and {} are {waiting}", summary.waiting));
+        lines.extend(summary.note.iter().map(|note| format!("  note: {note}")));
+        return lines.join("\n");
+    }
     lines.push(format!(
         "  {} records: {did} {came}, {} already counted, {} {waiting}",
         summary.records, summary.already_counted, summary.waiting

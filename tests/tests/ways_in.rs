@@ -287,8 +287,11 @@ async fn watched_prefixes_take_each_log_once_and_make_numbers_final() -> anyhow:
         list.as_array().into_iter().flatten().find(|log| log["state"] == "failed").cloned().unwrap_or_default();
     assert!(failed["location"].as_str().is_some_and(|at| at.ends_with("diary.txt")), "{list:#}");
     let shown = node.ok(&["edge-logs", "show", failed["id"].as_str().unwrap_or_default()])?;
-    assert!(shown.contains("diary.txt") && shown.contains("failed at") && shown.contains("note: "), "{shown}");
+    assert!(shown.contains("diary.txt") && shown.contains("failed, queued at") && shown.contains("note: "), "{shown}");
     assert!(node.ok(&["edge-logs", "list"])?.contains("diary.txt"));
+    let off = node.ok(&["edge-logs", "revert", failed["id"].as_str().unwrap_or_default()])?;
+    assert!(off.contains("diary.txt") && off.contains("off the list"), "{off}");
+    assert!(!node.ok(&["edge-logs", "list"])?.contains("diary.txt"));
     // the log of the process names the queue's id
     let log = node.log();
     let line =

@@ -30,6 +30,7 @@
 mod again;
 mod ahead;
 mod arriving;
+mod before;
 mod begin;
 mod checks;
 mod drafts;

@@ -26,6 +26,13 @@ pub(super) struct Held {
     pub(super) lines: WaitingLines,
 }
 
+impl Held {
+    /// Whether the lake holds nothing of the import.
+    pub(super) fn is_empty(&self) -> bool {
+        self.added.total() + self.waiting == 0
+    }
+}
+
 impl Default for Held {
     fn default() -> Self {
         Self { added: Added::of_events(), waiting: 0, lines: WaitingLines::new() }

@@ -23,7 +23,6 @@ use schemas::UtcMicros;
 use super::again::{as_of_now, found_again, mark, names, overlapping};
 use super::importer::{Importer, Tables};
 use super::options::ImportConfig;
-use super::posts::POSTED;
 use super::recount::held_of;
 use super::set_back::{UnderWay, brought, land, set_back, txn_of};
 use super::side::room_for;
@@ -125,7 +124,8 @@ async fn revert(tables: &mut Tables, id: &str, reach: &Reach) -> Result<Reverted
     let was_gone = was_reverted && removed + removed_waiting == 0;
     forget_rejects(&mut tables.side.rejects, &import).await?;
     let again = found_again(tables, id, was_gone, |other| is_near(other, &import, reach)).await?;
-    let import = Stored { summary: taken_back(&import), ..import };
+    let summary = if was_gone { import.summary.clone() } else { taken_back(&import, &before, UtcMicros::now()) };
+    let import = Stored { summary, ..import };
     mark(tables, Some(&import.summary), id, &again).await?;
     // one that somebody has brought again in between has been marked nevertheless: it is decided anew once more
     set_back(tables, &names(id, &again), UnderWay::Too).await?;
@@ -160,14 +160,11 @@ async fn announce(
     Ok(())
 }
 
-/// The import once it is taken back. What is posted later in the day goes on under the same id.
-fn taken_back(import: &Stored) -> Summary {
-    let summary = import.summary.clone();
-    if import.is_posts() {
-        Summary { state: State::Done, note: Some(POSTED.to_owned()), ..summary }
-    } else {
-        summary.reverted()
-    }
+/// The import once it is taken back. What posts came to the lake alone knew before; what is posted later in the day goes on
+/// under the same id.
+fn taken_back(import: &Stored, before: &Summary, now: UtcMicros) -> Summary {
+    let was = if import.is_posts() { before.clone() } else { import.summary.clone() };
+    Summary { note: Some(format!("taken back at {now}")), ..was.reverted() }
 }
 
 /// Whether lines of another import may be counted because of rows that go: those of the same provider, near in time, or

@@ -167,6 +167,7 @@ impl Run {
     /// The summary of a file that the lake holds in full; `None` if it was never told what that was.
     async fn repeat(&self, name: &str, import_id: &str, tables: &mut Tables) -> Result<Option<Summary>, Failure> {
         let Some(stored) = row_of(&tables.side.edge_files, import_id).await? else { return Ok(None) };
+        let told = stored.told_again(&self.options);
         let mut stored = stored.summary;
         if stored.waiting > 0 && !self.options.dry_run {
             tables.settler.settle().await?;
@@ -182,6 +183,7 @@ impl Run {
         stored.check(&tables.settler.arrivals);
         let mut summary = stored.repeated(waiting);
         summary.mismatched = open_among(&tables.settler.desk.clicks, &tables.settler.arrivals, &lines);
+        summary.note = Some(told);
         name.clone_into(&mut summary.name);
         summary.dry_run = self.options.dry_run;
         summary.seconds = self.started.elapsed().as_secs_f64();

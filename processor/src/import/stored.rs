@@ -11,7 +11,8 @@ use schemas::tables::Table;
 use serde::Serialize;
 
 use super::options::ImportOptions;
-use super::recount::{held_of, sampled};
+use super::posts::POSTED;
+use super::recount::{Held, held_of, sampled};
 use super::run::ID_DIGITS;
 use super::summary::{State, Summary};
 use crate::lake::{Lake, LakeError, TableHandle};
@@ -57,13 +58,24 @@ impl Stored {
         self.summary.format == events::FORMAT
     }
 
-    /// Says so of an import that is done but for its last chunk.
-    fn note_broken_off(&mut self, broken: &HashSet<String>) {
-        if self.summary.state == State::Done && broken.contains(&self.summary.id) {
+    /// Says so of an import that is done but for its last chunk. Returns whether it is one.
+    fn note_broken_off(&mut self, broken: &HashSet<String>) -> bool {
+        let is_broken = self.summary.state == State::Done && broken.contains(&self.summary.id);
+        if is_broken {
             self.summary.state = State::Running;
             self.summary.note =
                 Some("its last lines haven't come into the lake yet; if nobody is at it, import the file again".into());
         }
+        is_broken
+    }
+
+    /// Whether it is posts of which the lake says what they come to. Those of a day that were taken back are, once more has
+    /// been posted under the same name.
+    fn are_posts(&mut self, held: &Held) -> bool {
+        if self.is_posts() && self.summary.state == State::Reverted && !held.is_empty() {
+            (self.summary.state, self.summary.note) = (State::Done, Some(POSTED.to_owned()));
+        }
+        self.is_posts() && self.summary.state != State::Reverted
     }
 
     /// Between which times its rows may be.
@@ -127,7 +139,9 @@ pub async fn unfinished(lake: &Lake) -> Result<Vec<Stored>, LakeError> {
             imports.extend(rows.filter_map(|row| read(&batch, row)));
         }
     }
-    imports.iter_mut().for_each(|import| import.note_broken_off(&broken));
+    for import in &mut imports {
+        import.note_broken_off(&broken);
+    }
     imports.retain(|import| !matches!(import.summary.state, State::Done | State::Reverted));
     imports.sort_by_key(|import| import.imported_at);
     Ok(imports)
@@ -182,7 +196,7 @@ pub(super) async fn refreshed(
     let mut held = held_of(clicks, arrivals, &ids, near).await?;
     let now = imports.into_iter().map(|mut import| {
         let held = held.remove(&import.summary.id).unwrap_or_default();
-        let is_so_far = import.is_posts() || import.is_begun;
+        let is_so_far = import.note_broken_off(&broken) || import.is_begun || import.are_posts(&held);
         let summary = import.summary;
         import.summary = if is_so_far {
             summary.so_far(held.added, held.waiting)
@@ -192,7 +206,6 @@ pub(super) async fn refreshed(
         };
         import.summary.mismatched = open_among(clicks, arrivals, &held.lines);
         import.summary.check(arrivals);
-        import.note_broken_off(&broken);
         import
     });
     Ok(now.collect())

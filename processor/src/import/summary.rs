@@ -309,7 +309,7 @@ impl Summary {
     /// The summary of an import that was taken back: what counted is ignored now.
     pub(crate) fn reverted(mut self) -> Self {
         self.ignored.reverted += self.settled();
-        (self.added, self.already_counted, self.waiting) = (Added::default(), 0, 0);
+        (self.added, self.already_counted, self.waiting) = (self.added.none(), 0, 0);
         (self.state, self.note, self.mismatched) = (State::Reverted, None, Vec::new());
         (self.checks, self.noted, self.again_for) = (None, Noted::default(), None);
         self
@@ -320,12 +320,14 @@ impl Summary {
         matches!(self.state, State::Reverting | State::Reverted)
     }
 
-    /// The same while lines are coming in: what the lake holds is all that is known.
-    pub(crate) fn so_far(mut self, added: Added, waiting: u64) -> Self {
-        self.records = added.of_sort(&self.added).total() + waiting;
-        self.lines = self.records;
-        self.ignored.sampled = 0;
-        self.with_held(added, waiting, 0)
+    /// The same while lines are coming in: what the lake holds is all that is known. What the rest comes to, or would have
+    /// come to, is not.
+    pub(crate) fn so_far(self, added: Added, waiting: u64) -> Self {
+        let added = added.of_sort(&self.added);
+        let records = added.total() + waiting;
+        let nothing = Self::new(self.id, self.name, self.format, self.dry_run);
+        let (state, note, again_for, first, last) = (self.state, self.note, self.again_for, self.first, self.last);
+        Self { state, note, again_for, first, last, added, waiting, records, lines: records, ..nothing }
     }
 
     /// Lines that count, now or later, by this import or another.
@@ -419,6 +421,12 @@ mod tests {
         settled.resplit(Added { edge: 7, recovered: 2, ..Added::default() }, 0, 0);
         assert!(settled.adds_up());
         assert_eq!((settled.added.edge, settled.already_counted), (7, 6));
+        let broken = sample().so_far(Added { edge: 4, ..Added::default() }, 1);
+        assert!(broken.adds_up() && broken.first == sample().first, "{broken:?}");
+        assert_eq!(
+            (broken.records, broken.already_counted, broken.ignored.total(), broken.rejected_total()),
+            (5, 0, 0, 0)
+        );
     }
 
     #[test]

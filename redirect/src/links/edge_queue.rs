@@ -264,6 +264,23 @@ impl LinkStore {
         self.pools.query(sql).values().await.doing(READING)
     }
 
+    /// Takes a log that failed off the list. An upload is forgotten, so that it may come again, and its staged bytes, which
+    /// are nobody's then, go by themselves; of a watched log it is remembered, with `summary`, that this version is not
+    /// wanted. Returns whether one of this identity had failed.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] when the database fails.
+    pub async fn dismiss_failed(&self, id: &str, summary: &str) -> Result<bool, LinkError> {
+        const UPLOAD: &str = "DELETE FROM edge_queue WHERE id = $1 AND stage = 'failed' AND way = 'upload'";
+        const WATCHED: &str = "UPDATE edge_queue SET stage = 'done', summary = $2, error = NULL \
+                               WHERE id = $1 AND stage = 'failed' AND way = 'watched'";
+        let mut tx = self.pools.write().await.doing(WRITING)?;
+        let uploads = tx.query(UPLOAD).bind(id).run().await.doing(WRITING)?;
+        let watched = tx.query(WATCHED).bind(id).bind(summary).run().await.doing(WRITING)?;
+        tx.commit().await.doing(WRITING)?;
+        Ok(uploads + watched > 0)
+    }
+
     async fn write_queue(
         &self,
         sql: &'static str,

@@ -296,6 +296,38 @@ async fn a_log_that_is_taken_back_leaves_events_that_have_met_its_rows() {
 }
 
 #[tokio::test]
+async fn posts_that_are_taken_back_say_so_until_more_are_posted() {
+    let bench = bench();
+    let desk = EventDesk::new(&bench.importer);
+    let posted = async |ids: std::ops::Range<u64>| {
+        let events: String = ids.map(|id| event_at(Some(id), ago(5_000), "k")).collect();
+        post(&desk, "w", naming(Stand::Origin, "nginx"), events.as_bytes()).await.unwrap();
+    };
+    let only = async || stored(&bench.lake, None).await.unwrap().remove(0);
+    posted(0..3).await;
+    let import = only().await;
+    assert_eq!((import.summary.state, import.provider.as_str()), (State::Done, "nginx"));
+    let id = import.summary.id;
+    for was_gone in [false, true] {
+        let reverted = bench.importer.revert(&id).await.unwrap();
+        assert_eq!((reverted.was_gone, reverted.import.summary.state), (was_gone, State::Reverted));
+        let now = only().await;
+        assert_eq!(
+            (now.summary.state, now.summary.ignored.reverted, now.imported_at),
+            (State::Reverted, 3, import.imported_at)
+        );
+        assert!(now.summary.adds_up(), "{now:?}");
+        assert!(now.summary.note.is_some_and(|note| note.starts_with("taken back at 20")));
+        assert!(unfinished(&bench.lake).await.unwrap().is_empty());
+    }
+    posted(2..4).await;
+    let now = only().await.summary;
+    assert_eq!((now.state, now.added.origin, now.ignored.reverted), (State::Done, Some(2), 0), "the same day's go on");
+    assert_eq!(bench.importer.revert(&id).await.unwrap().removed, 2);
+    assert_eq!((only().await.summary.state, bench.count(Table::Clicks).await), (State::Reverted, 0));
+}
+
+#[tokio::test]
 async fn a_body_that_is_too_much_or_cut_is_refused_whole() {
     let bench = bench();
     let desk = EventDesk::new(&bench.importer);

@@ -13,6 +13,7 @@ on_each_database!(
     staged_objects_are_known_until_they_are_forgotten,
     versions_of_watched_logs_are_remembered,
     what_ended_long_ago_is_forgotten,
+    what_failed_is_taken_off_the_list_and_nothing_else,
 );
 
 fn at(seconds: u64) -> UtcMicros {
@@ -194,4 +195,28 @@ async fn what_ended_long_ago_is_forgotten(place: Place) {
     store.forget_watched(&ended).await.unwrap();
     let known = [store.queued_log("one").await.unwrap(), store.queued_log("two").await.unwrap()];
     assert_eq!(known.map(|log| log.map(|log| log.stage)), [None, Some(Stage::Queued)]);
+}
+
+async fn what_failed_is_taken_off_the_list_and_nothing_else(place: Place) {
+    let store = place.store().await;
+    let watched = QueuedLog { way: Way::Watched, parts: 0, object: "/logs/w.log".into(), ..log("w") };
+    for given in [log("a"), watched.clone(), log("b")] {
+        store.enqueue(&given, false).await.unwrap();
+        assert!(!store.dismiss_failed(&given.id, "s").await.unwrap(), "it is still to be taken in");
+    }
+    for way in [Way::Upload, Way::Watched] {
+        let id = store.claim_log(way, "me", NOW, LEASE).await.unwrap().unwrap().id;
+        assert!(!store.dismiss_failed(&id, "s").await.unwrap(), "it is under way");
+        store.finish_log(&id, "me", Err("no log"), NOW).await.unwrap();
+        assert!(store.dismiss_failed(&id, "s").await.unwrap());
+        assert!(!store.dismiss_failed(&id, "s").await.unwrap(), "once");
+    }
+    let left: Vec<String> = store.logs_outside().await.unwrap().into_iter().map(|log| log.id).collect();
+    assert_eq!(left, ["b"]);
+    assert_eq!(store.staged_objects().await.unwrap(), ["object-b"], "what was staged of the other is nobody's");
+    assert_eq!(store.enqueue(&log("a"), false).await.unwrap(), Enqueued::New, "an upload may come again");
+    let kept = store.queued_log("w").await.unwrap().unwrap();
+    assert_eq!((kept.stage, kept.summary.as_deref(), kept.error), (Stage::Done, Some("s"), None));
+    assert_eq!(store.watched_logs("cdn").await.unwrap().len(), 1, "what is found there is known");
+    assert_eq!(store.enqueue(&watched, false).await.unwrap(), Enqueued::Known(Stage::Done));
 }
