@@ -135,7 +135,12 @@ impl Metrics {
             asked,
         );
         registry.register(name("commit_seconds"), "Time of a group commit", self.commit_seconds.clone());
-        registry.register(name("stream_lag_records"), "Records not in the lake", self.stream_lag_records.clone());
+        let lag = self.stream_lag_records.clone();
+        registry.register(
+            name("stream_lag_records"),
+            "Clicks not in the lake; of a topic, records that hold some",
+            lag,
+        );
         registry.register(
             name("stream_lag_seconds"),
             "Age of the oldest event that was read and is not in the lake",
@@ -209,8 +214,7 @@ impl Metrics {
     pub(crate) fn note_lag(&self, partitions: &[PartitionStatus], seconds: f64) {
         for partition in partitions {
             let labels = PartitionLabels { partition: partition.name.to_string() };
-            let lag = partition.end.saturating_sub(partition.next);
-            self.stream_lag_records.get_or_create(&labels).set(lag as i64);
+            self.stream_lag_records.get_or_create(&labels).set(partition.lag as i64);
         }
         self.stream_lag_seconds.set(seconds);
     }
@@ -269,7 +273,7 @@ mod tests {
         };
         metrics.note_sampling(0.25);
         metrics.note_landed(&landed, 0.02);
-        let status = PartitionStatus { name: "p".into(), is_of_topic: false, next: 3, end: 8, failing: None };
+        let status = PartitionStatus { name: "p".into(), is_of_topic: false, next: 3, end: 9, lag: 5, failing: None };
         metrics.note_lag(&[status], 1.5);
         metrics.note_lines("nginx-json", "added", 7);
         metrics.note_lines("nginx-json", "waiting", 0);

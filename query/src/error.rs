@@ -38,6 +38,14 @@ pub enum QueryError {
         /// When a try makes sense.
         retry_after: Duration,
     },
+    /// What it needs beside the lake doesn't answer; the caller tries again later, and the operator looks at the log.
+    #[error("{doing}: {reason}")]
+    Unavailable {
+        /// What was being done, as in "checking a token".
+        doing: &'static str,
+        /// Why it failed. Not for tenants' eyes.
+        reason: String,
+    },
     /// It took too long; the caller asks for less.
     #[error("the query took longer than {} s and was stopped", .0.as_secs())]
     Deadline(Duration),
@@ -80,6 +88,10 @@ impl QueryError {
     /// One wrong field.
     pub fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Invalid(vec![FieldError::new(field, message)])
+    }
+
+    pub(crate) fn unavailable(doing: &'static str, reason: impl ToString) -> Self {
+        Self::Unavailable { doing, reason: reason.to_string() }
     }
 
     pub(crate) fn lake(doing: &'static str, reason: impl ToString) -> Self {

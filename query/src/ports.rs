@@ -7,11 +7,16 @@ use schemas::{Principal, UtcMicros};
 
 use crate::status::Status;
 
+/// Tokens can't be looked up now: whether this one is good nobody knows.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct AccessError(pub String);
+
 /// Who a token belongs to.
 #[async_trait]
 pub trait Access: Send + Sync + Debug {
     /// The token's owner; `None` for a token that is unknown, expired or taken back.
-    async fn authenticate(&self, token: &str) -> Option<Principal>;
+    async fn authenticate(&self, token: &str) -> Result<Option<Principal>, AccessError>;
 }
 
 /// How far the lake's promises reach.

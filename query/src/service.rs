@@ -121,11 +121,11 @@ impl QueryService {
     /// Where the pipeline stands, as far as `principal` may see.
     ///
     /// # Errors
-    /// [`QueryError::Lake`] when the pipeline couldn't say.
+    /// [`QueryError::Unavailable`] when the pipeline couldn't say.
     pub async fn status(&self, principal: &Principal) -> Result<serde_json::Value, QueryError> {
-        let broken = |error: &dyn std::fmt::Display| QueryError::lake("asking where the pipeline stands", error);
-        let status: Status = self.0.status.status().await.map_err(|error| broken(&error))?;
-        status.seen_by(principal).map_err(|error| broken(&error))
+        const ASKING: &str = "asking where the pipeline stands";
+        let status: Status = self.0.status.status().await.map_err(|error| QueryError::unavailable(ASKING, error))?;
+        status.seen_by(principal).map_err(|error| QueryError::lake(ASKING, error))
     }
 
     /// Recounts table `clicks`: duplicate ids, classes, rules that rows must keep. Records of one request are at most
@@ -143,8 +143,12 @@ impl QueryService {
         self.0.sessions.issue_key(token, Instant::now())
     }
 
-    pub(crate) fn access(&self) -> &dyn Access {
-        &*self.0.access
+    /// Who comes with this token; `None` when it is none of ours.
+    ///
+    /// # Errors
+    /// [`QueryError::Unavailable`] when that can't be told now.
+    pub(crate) async fn authenticate(&self, token: &str) -> Result<Option<Principal>, QueryError> {
+        self.0.access.authenticate(token).await.map_err(|error| QueryError::unavailable("checking a token", error))
     }
 
     pub(crate) fn sessions(&self) -> &Sessions {

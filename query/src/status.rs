@@ -36,7 +36,7 @@ pub struct Status {
 pub struct StreamStatus {
     /// `embedded` or `fluvio`.
     pub backend: String,
-    /// Records not yet in the lake.
+    /// Clicks not yet in the lake; through a topic, its records that hold some. Marks that wait are none.
     pub lag_records: u64,
     /// Age of the oldest of them, seconds.
     pub lag_seconds: f64,
@@ -53,7 +53,7 @@ pub struct PartitionStatus {
     pub id: u64,
     /// First offset that the lake lacks.
     pub next: u64,
-    /// First offset not yet written.
+    /// Behind the last of its clicks, as far as known: all before it that the lake lacks is lag.
     pub end: u64,
     /// The process that has its lease; none where none is needed (`embedded`, or a share that is told), or nobody has it.
     pub owner: Option<String>,
@@ -70,8 +70,8 @@ pub struct JournalStatus {
     pub node: String,
     /// Its last mark in the lake.
     pub through: UtcMicros,
-    /// Records not yet in the lake.
-    pub unsent: u64,
+    /// Clicks not yet in the lake; none where nobody here can tell, as of another machine's journal.
+    pub unsent: Option<u64>,
     /// Its size on disk.
     pub bytes: u64,
     /// `open`, `closed`, `silent` or `retired`.

@@ -17,7 +17,9 @@ pub(crate) async fn run(command: Journal, config: &Config) -> anyhow::Result<Exi
     match command {
         Journal::List(flags) => {
             let registered = store.journals().await?;
-            let journals = open::sources(config, &store, &lake).journals(&registered, UtcMicros::now());
+            let sources = open::sources(config, &store, &lake);
+            let lacking = sources.lacking(&registered).await;
+            let journals = sources.journals(&registered, &lacking, UtcMicros::now());
             if flags.json {
                 print::json(&journals)?;
             } else {
@@ -30,10 +32,15 @@ pub(crate) async fn run(command: Journal, config: &Config) -> anyhow::Result<Exi
                             journal.state.clone(),
                             journal.through.to_string(),
                             journal.bytes.to_string(),
+                            // another machine's can't be looked into from here
+                            journal.unsent.map_or_else(|| "?".to_owned(), |unsent| unsent.to_string()),
                         ]
                     })
                     .collect();
-                print::line(&print::columns(&["journal", "node", "state", "through", "bytes"], &rows))?;
+                print::line(&print::columns(
+                    &["journal", "node", "state", "through", "bytes", "not in the lake"],
+                    &rows,
+                ))?;
             }
         }
         Journal::Retire { id, lost } => {

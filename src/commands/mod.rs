@@ -10,6 +10,7 @@ mod import;
 mod journal;
 mod link;
 mod logs_again;
+mod logs_failed;
 mod logs_known;
 mod report;
 mod sql;
@@ -19,6 +20,7 @@ mod verify;
 mod workspace;
 
 mod open;
+mod place;
 mod print;
 mod summary;
 
@@ -55,7 +57,10 @@ pub(crate) fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             run::run(config, Roles::PROCESS, false).map(|()| ExitCode::SUCCESS)
         }
         Command::Query => run::run(config, Roles::QUERY, false).map(|()| ExitCode::SUCCESS),
-        command => on_runtime(on_data(command, config)),
+        command => {
+            place::require(&command, &config)?;
+            on_runtime(on_data(command, config))
+        }
     }
 }
 

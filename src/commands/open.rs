@@ -77,7 +77,7 @@ pub(crate) fn sources(config: &Config, store: &LinkStore, lake: &Lake) -> Source
         lake: lake.clone(),
         own: OwnJournals::default(),
         directory: config.journal_dir(),
-        has_edge: config.edge.provider != "none",
+        provider: config.edge.provider.clone(),
         settle: config.edge.settle.0,
         standing: None,
         topic: TopicSource::of(config, None),

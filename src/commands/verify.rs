@@ -1,4 +1,5 @@
-//! `highwater verify`: recounts, and compares the lake with the journals. Ends with 1 on any difference.
+//! `highwater verify`: recounts, and compares the lake with the journals. Ends with 1 on any difference. What is on its way
+//! into the lake is none, and is noted.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use ingest::ports::{JournalState, Registry as _};
 use processor::import::{State, Stored, unfinished};
 use processor::lake::Lake;
-use processor::settle::Word;
+use processor::settle::{Mismatched, Word, mismatched};
 use query::VerifyReport;
 use redirect::links::LinkStore;
 use schemas::UtcMicros;
@@ -37,6 +38,8 @@ struct JournalProgress {
     /// The same, by the lake's own transaction: the registry may be behind it, never before it.
     in_lake: u64,
     ok: bool,
+    /// Clicks of it that the lake lacks; none where nobody here can tell, as of another machine's journal.
+    not_in_lake: Option<u64>,
     /// What is wrong, and what to do about it.
     problem: Option<String>,
 }
@@ -51,6 +54,10 @@ struct Verified {
     edge_logs: Vec<LogProgress>,
     /// Hours whose misses may be counted otherwise than an operator has said.
     deciding: Vec<Word>,
+    /// Hours whose ids don't meet, for an operator to decide.
+    mismatched: Vec<Mismatched>,
+    /// What is no difference, and yet not all that was answered or handed in.
+    notes: Vec<String>,
 }
 
 /// A log that is coming in, is being taken back, or was to be taken in again.
@@ -82,7 +89,10 @@ pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode
     let ok =
         clicks.ok && journals.iter().all(|journal| journal.ok) && edge_logs.iter().all(|log| is_on_its_way(log, now));
     let edge_logs: Vec<LogProgress> = edge_logs.into_iter().map(LogProgress::of).collect();
-    let verified = Verified { ok, complete_through, clicks, journals, edge_logs, deciding };
+    let mismatched = mismatched(&lake).await?;
+    let queued = store.queued_logs().await?;
+    let notes = notes(&journals, &edge_logs, queued, &mismatched);
+    let verified = Verified { ok, complete_through, clicks, journals, edge_logs, deciding, mismatched, notes };
     if flags.json {
         print::json(&verified)?;
     } else {
@@ -121,9 +131,55 @@ async fn journals(store: &LinkStore, lake: &Lake, directory: &Path) -> anyhow::R
         let problem = trouble.map(|trouble| format!("{trouble}; {}", trouble.way_out(known.id)));
         let (id, state) = (known.id.to_string(), known.state.as_str());
         let (registered, in_lake, ok) = (known.committed, held.below, problem.is_none());
-        progress.push(JournalProgress { id, state, registered, in_lake, ok, problem });
+        let not_in_lake = match &found {
+            Found::Here(found) => Some(found.clicks.clicks),
+            _ if known.state == JournalState::Open => None,
+            _ => Some(0),
+        };
+        progress.push(JournalProgress { id, state, registered, in_lake, ok, not_in_lake, problem });
     }
     Ok(progress)
+}
+
+/// What is on its way into the lake, or waits for a word, in words.
+fn notes(
+    journals: &[JournalProgress],
+    edge_logs: &[LogProgress],
+    queued: u64,
+    mismatched: &[Mismatched],
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    for journal in journals {
+        let id = &journal.id;
+        match journal.not_in_lake {
+            Some(0) => {}
+            Some(clicks) => notes.push(format!(
+                "{clicks} clicks of journal {id} are answered and not in the lake yet: `up` or `process` brings them in"
+            )),
+            None => notes
+                .push(format!("journal {id} is not here: how many of its clicks are not in the lake yet is not known")),
+        }
+    }
+    notes.extend(edge_logs.iter().map(|log| format!("import {} ({}) is {}", log.id, log.name, log.state)));
+    if queued > 0 {
+        notes.push(format!("{queued} logs are queued or being taken in: `edge-logs list` names them"));
+    }
+    notes.extend(mismatched.iter().map(|one| {
+        format!(
+            "{} lines of {} in the hour {} meet no event and wait for a word: `edge-logs settle`",
+            one.waiting, one.provider, one.hour
+        )
+    }));
+    notes
+}
+
+/// The last line: that nothing is wrong is not that all is in.
+fn verdict(verified: &Verified) -> &'static str {
+    match (verified.ok, verified.notes.is_empty()) {
+        (true, true) => "all is well",
+        (true, false) => "nothing is wrong; not all is in the lake yet, or decided: see the notes",
+        (false, _) => "there are differences",
+    }
 }
 
 fn text(verified: &Verified) -> String {
@@ -151,6 +207,54 @@ fn text(verified: &Verified) -> String {
     }));
     lines.extend(verified.deciding.iter().map(edge_hours::text));
     lines.push(format!("complete through {}", verified.complete_through));
-    lines.push(if verified.ok { "all is well" } else { "there are differences" }.to_owned());
+    lines.extend(verified.notes.iter().map(|note| format!("note: {note}")));
+    lines.push(verdict(verified).to_owned());
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn journal(not_in_lake: Option<u64>) -> JournalProgress {
+        let (id, problem) = ("j".to_owned(), None);
+        JournalProgress { id, state: "open", registered: 5, in_lake: 5, ok: true, not_in_lake, problem }
+    }
+
+    #[test]
+    fn what_is_not_in_yet_is_noted_and_all_is_not_simply_well() {
+        let log = LogProgress { id: "i".into(), name: "a.log".into(), state: "running", note: None };
+        let hour = Mismatched { provider: "nginx".into(), hour: UtcMicros(0), waiting: 120 };
+        assert!(notes(&[journal(Some(0))], &[], 0, &[]).is_empty());
+        let journals = [journal(Some(7)), journal(Some(0)), journal(None)];
+        let told = notes(&journals, std::slice::from_ref(&log), 2, std::slice::from_ref(&hour));
+        for (note, part) in told.iter().zip([
+            "7 clicks of journal j",
+            "is not known",
+            "import i (a.log) is running",
+            "2 logs are queued",
+            "120 lines of nginx in the hour 1970-01-01T00:00:00",
+        ]) {
+            assert!(note.contains(part), "{part}: {note}");
+        }
+        assert_eq!(told.len(), 5, "{told:?}");
+        let (clicks, now) = (VerifyReport { ok: true, ..VerifyReport::default() }, UtcMicros(0));
+        let (edge_logs, deciding, mismatched) = (vec![log], Vec::new(), vec![hour]);
+        let mut verified = Verified {
+            ok: true,
+            complete_through: now,
+            clicks,
+            journals: journals.into(),
+            edge_logs,
+            deciding,
+            mismatched,
+            notes: told,
+        };
+        let said = text(&verified);
+        assert!(said.contains("note: 7 clicks of journal j") && !said.contains("all is well"), "{said}");
+        verified.notes.clear();
+        assert!(text(&verified).ends_with("all is well"));
+        verified.ok = false;
+        assert!(text(&verified).ends_with("there are differences"));
+    }
 }

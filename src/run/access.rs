@@ -1,6 +1,7 @@
 //! The link store's tokens, as the query service asks for them.
 
 use async_trait::async_trait;
+use query::AccessError;
 use redirect::links::LinkStore;
 use schemas::Principal;
 
@@ -10,14 +11,7 @@ pub(crate) struct Tokens(pub(crate) LinkStore);
 
 #[async_trait]
 impl query::Access for Tokens {
-    async fn authenticate(&self, token: &str) -> Option<Principal> {
-        match self.0.authenticate(token).await {
-            Ok(principal) => principal,
-            Err(error) => {
-                // a token that can't be checked is not accepted
-                tracing::error!(%error, "a token could not be checked");
-                None
-            }
-        }
+    async fn authenticate(&self, token: &str) -> Result<Option<Principal>, AccessError> {
+        self.0.authenticate(token).await.map_err(|error| AccessError(error.to_string()))
     }
 }

@@ -30,6 +30,6 @@ impl prometheus_client::collector::Collector for JournalMetrics {
             show("highwater_journal_alarm_percent", alarm, budget.alarm().unwrap_or_default())?;
         }
         let unsent = stats.iter().map(|one| one.end.saturating_sub(self.committed.of(one.id))).sum();
-        show("highwater_journal_unsent_records", "Records that the lake doesn't hold yet", unsent)
+        show("highwater_journal_unsent_records", "Records that the lake doesn't hold yet, marks among them", unsent)
     }
 }

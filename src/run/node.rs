@@ -27,7 +27,7 @@ use super::events::Events;
 use super::journals::node_name;
 use super::losses::Keeper;
 use super::metrics::JournalMetrics;
-use super::ops::{Ops, Shown, Writable};
+use super::ops::{Need, Needed, Ops, Shown};
 use super::own::OwnJournals;
 use super::process::{Beside, Process};
 use super::redirect::Redirect;
@@ -175,8 +175,8 @@ async fn start(
         login = token.as_ref().map(|token| format!("http://{shown}/login?key={}", service.issue_login_key(token)));
         front.spawn("query service", serve(socket, query::router(service), front.stop_token()));
     }
-    let writes = (roles.manage || roles.process).then(|| Writable::new(&store, &config.data_dir));
-    ops.show(Shown { metrics, writes, standing, topic: through.as_ref().map(Through::health) });
+    let needed = Needed::new(Need::of(roles), &store, &config.data_dir);
+    ops.show(Shown { metrics, needed, standing, topic: through.as_ref().map(Through::health) });
     if demo {
         start_demo(config, &store, address, front).await?;
     }
@@ -318,7 +318,7 @@ fn query_service(
         lake: lake.clone(),
         own,
         directory: config.journal_dir(),
-        has_edge: config.edge.provider != "none",
+        provider: config.edge.provider.clone(),
         settle: config.edge.settle.0,
         standing,
         topic: TopicSource::of(config, through.map(Through::health)),

@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 use redirect::links::LinkStore;
 use tokio::sync::{Mutex, watch};
 
+use super::Roles;
 use super::clock::ClockHealth;
 use super::standing::Standing;
 
@@ -24,9 +25,32 @@ const CHECKED_FOR: Duration = Duration::from_secs(1);
 /// What a check writes into the data folder: more than what a file system may have left over in some corner.
 const PROBE_BYTES: usize = 64 << 10;
 
-/// What a process must be able to write: link store and data folder.
+/// What a process needs of link store and data folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Both written: without that it can't do its work.
+    Writes,
+    /// The link store read: without that it knows nobody's token.
+    Reads,
+    /// The link store read, for links that it doesn't have in memory: it goes on with those that it has.
+    Helps,
+}
+
+impl Need {
+    /// What a process with these roles needs.
+    pub(crate) fn of(roles: Roles) -> Self {
+        match roles {
+            Roles { manage: true, .. } | Roles { process: true, .. } => Self::Writes,
+            Roles { query: true, .. } => Self::Reads,
+            _ => Self::Helps,
+        }
+    }
+}
+
+/// What a process needs, and whether it is there.
 #[derive(Clone, Debug)]
-pub(crate) struct Writable {
+pub(crate) struct Needed {
+    need: Need,
     store: LinkStore,
     data_dir: PathBuf,
     last: Arc<Mutex<Option<Checked>>>,
@@ -39,13 +63,13 @@ struct Checked {
     problem: Option<String>,
 }
 
-impl Writable {
+impl Needed {
     /// Not checked yet.
-    pub(crate) fn new(store: &LinkStore, data_dir: &Path) -> Self {
-        Self { store: store.clone(), data_dir: data_dir.to_owned(), last: Arc::default() }
+    pub(crate) fn new(need: Need, store: &LinkStore, data_dir: &Path) -> Self {
+        Self { need, store: store.clone(), data_dir: data_dir.to_owned(), last: Arc::default() }
     }
 
-    /// What is in the way of writing, if anything is. Really writes, once a second at most.
+    /// What is in the way, if anything is. Really writes or reads, once a second at most.
     async fn problem(&self, now: Instant) -> Option<String> {
         // whoever comes meanwhile waits for the same answer
         let mut last = self.last.lock().await;
@@ -61,6 +85,9 @@ impl Writable {
     }
 
     async fn check(&self) -> Result<(), String> {
+        if self.need != Need::Writes {
+            return self.store.check_readable().await.map_err(|error| error.to_string());
+        }
         self.store.check_writable().await.map_err(|error| error.to_string())?;
         let folder = self.data_dir.clone();
         let probed = tokio::task::spawn_blocking(move || probe(&folder)).await;
@@ -94,8 +121,8 @@ pub(crate) struct Ops {
 pub(crate) struct Shown {
     /// What `/metrics` shows.
     pub(crate) metrics: Registry,
-    /// What this process can't do without; none for a process that only redirects or reads.
-    pub(crate) writes: Option<Writable>,
+    /// What this process needs beside the lake.
+    pub(crate) needed: Needed,
     /// What is known of the lake, in a process that brings clicks into it.
     pub(crate) standing: Option<watch::Receiver<Standing>>,
     /// What is wrong with the topic that clicks go through: told, but nothing that a restart or another node would mend.
@@ -108,7 +135,7 @@ impl Ops {
         Self { clock, ..Self::default() }
     }
 
-    /// All is opened: not ready while what must be written can't be, or the lake isn't the right one.
+    /// All is opened: not ready while what it can't do without is away, or the lake isn't the right one.
     pub(crate) fn show(&self, shown: Shown) {
         // it is shown once, by the start
         let _ = self.shown.set(shown);
@@ -137,19 +164,27 @@ impl Ops {
         if let Some(Standing::Lost(why)) = standing {
             return Some(why);
         }
-        shown.writes.as_ref()?.problem(Instant::now()).await
+        if shown.needed.need == Need::Helps { None } else { shown.needed.problem(Instant::now()).await }
     }
 
-    /// What is wrong though it is ready.
-    fn trouble(&self) -> Option<String> {
-        let topic = || self.shown.get()?.topic.as_ref()?.problem();
-        self.clock.problem().or_else(topic)
+    /// What is wrong though it is ready: nothing that another process or a restart would mend.
+    async fn trouble(&self) -> Option<String> {
+        if let Some(why) = self.clock.problem() {
+            return Some(why);
+        }
+        let Shown { needed, topic, .. } = self.shown.get()?;
+        if needed.need == Need::Helps
+            && let Some(why) = needed.problem(Instant::now()).await
+        {
+            return Some(format!("only links in memory are redirected, and not for long: {why}"));
+        }
+        topic.as_ref()?.problem()
     }
 }
 
 async fn readyz(State(ops): State<Ops>) -> Response {
     match ops.problem().await {
-        None => match ops.trouble() {
+        None => match ops.trouble().await {
             None => "ready\n".into_response(),
             Some(why) => format!("ready, but {why}\n").into_response(),
         },
@@ -173,32 +208,51 @@ async fn metrics(State(ops): State<Ops>) -> Response {
 mod tests {
     use super::*;
 
-    async fn ops(folder: &Path, standing: Standing) -> Ops {
+    async fn ops(folder: &Path, need: Need, standing: Standing) -> Ops {
         let domains = redirect::links::Domains::new(&["a.test"]).unwrap();
         let store = LinkStore::open(folder.join("links").to_str().unwrap(), domains).await.unwrap();
-        let writes = Writable::new(&store, &folder.join("data"));
+        let needed = Needed::new(need, &store, &folder.join("data"));
         let ops = Ops::new(ClockHealth::default());
         let standing = Some(watch::Sender::new(standing).subscribe());
-        ops.show(Shown { metrics: Registry::default(), writes: Some(writes), standing, topic: None });
+        ops.show(Shown { metrics: Registry::default(), needed, standing, topic: None });
         ops
     }
 
     #[tokio::test]
     async fn readiness_says_what_is_in_the_way() {
         let folder = tempfile::tempdir().unwrap();
-        let lost = ops(folder.path(), Standing::Lost("the lake is gone".into())).await;
+        let lost = ops(folder.path(), Need::Writes, Standing::Lost("the lake is gone".into())).await;
         assert_eq!(lost.problem().await.unwrap(), "starting or stopping");
         lost.set_ready(true);
         assert_eq!(lost.problem().await.unwrap(), "the lake is gone");
 
-        let ops = ops(folder.path(), Standing::Whole).await;
+        let ops = ops(folder.path(), Need::Writes, Standing::Whole).await;
         ops.set_ready(true);
         let problem = ops.problem().await.unwrap();
         assert!(problem.contains("data can't be written"), "{problem}");
         std::fs::create_dir(folder.path().join("data")).unwrap();
         assert_eq!(ops.problem().await, Some(problem), "an answer is good for a while");
-        let writes = ops.shown.get().unwrap().writes.as_ref().unwrap();
-        assert_eq!(writes.problem(Instant::now() + CHECKED_FOR).await, None);
+        let needed = &ops.shown.get().unwrap().needed;
+        assert_eq!(needed.problem(Instant::now() + CHECKED_FOR).await, None);
         assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 0, "nothing is left of a check");
+    }
+
+    /// Whoever answers with the help of the link store isn't simply ready while that can't be read.
+    #[tokio::test]
+    async fn a_link_store_that_cannot_be_read_is_told_of() {
+        for need in [Need::Reads, Need::Helps] {
+            let folder = tempfile::tempdir().unwrap();
+            let ops = ops(folder.path(), need, Standing::Whole).await;
+            ops.set_ready(true);
+            assert_eq!((ops.problem().await, ops.trouble().await), (None, None), "{need:?}");
+            let broken = tempfile::tempdir().unwrap();
+            let ops = self::ops(broken.path(), need, Standing::Whole).await;
+            ops.set_ready(true);
+            std::fs::write(broken.path().join("links"), "no database").unwrap();
+            let (problem, trouble) = (ops.problem().await, ops.trouble().await.unwrap_or_default());
+            assert_eq!(problem.is_some(), need == Need::Reads, "{need:?}: {problem:?}");
+            let told = problem.unwrap_or(trouble);
+            assert!(told.contains("checking that the link store can be read"), "{told}");
+        }
     }
 }

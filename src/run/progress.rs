@@ -43,6 +43,16 @@ pub(crate) fn slowest_silent(sources: &[EdgeSource], now: UtcMicros, settle: Dur
     silent.min_by_key(|source| source.through)
 }
 
+/// What `final_through` waits for where a CDN of this name is in front and no source of an operator's says how far its logs
+/// have come: it stands still then, if it is known at all.
+pub(crate) fn without_source(provider: &str, sources: &[EdgeSource], known: Option<UtcMicros>) -> Option<String> {
+    let is_awaited = provider != "none" && sources.iter().all(|source| source.tenant.is_some());
+    is_awaited.then(|| match known {
+        None => format!("source: no log of {provider} has come from a continuous source yet"),
+        Some(_) => format!("source: no continuous source of {provider}'s logs is left"),
+    })
+}
+
 /// How far each source has come by the logs that the lake has of it.
 #[derive(Debug, Default)]
 struct FromLake {
@@ -209,6 +219,14 @@ mod tests {
         assert_eq!(sources.iter().map(silent).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(slowest_silent(&sources, now, settle).map(|source| &*source.name), Some("slow"));
         assert_eq!(slowest_silent(&sources[..1], now, settle), None);
+        assert_eq!(without_source("nginx", &sources, None), None);
+        let tenants = [EdgeSource { tenant: Some("t".into()), ..source("t/a", Some(95)) }];
+        for none in [&[][..], &tenants] {
+            let told = without_source("nginx", none, None).unwrap();
+            assert!(told.contains("no log of nginx has come from a continuous source yet"), "{told}");
+            assert_ne!(without_source("nginx", none, Some(now)), Some(told));
+            assert_eq!(without_source("none", none, None), None);
+        }
         assert!(silent(&source("new", None)));
     }
 }

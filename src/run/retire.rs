@@ -185,6 +185,7 @@ mod tests {
             is_of_topic: false,
             next,
             end,
+            lag: end - next,
             failing: failing.map(str::to_owned),
         }
     }

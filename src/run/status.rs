@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ingest::journal::Lacking;
 use ingest::ports::{Coverage as _, JournalState, Reached, RegisteredJournal, Registry};
 use ingest::topic::TopicHealth;
 use processor::import::{State, Summary, unfinished};
@@ -27,10 +28,14 @@ use super::clock;
 use super::own::OwnJournals;
 use super::progress;
 use super::standing::{self, Standing};
+use super::trouble::Found;
 use crate::config::{Backend, Config};
 
 /// A journal is called silent when its last mark in the lake is so old: idle journals mark every ten seconds.
 const SILENT_AFTER: Duration = Duration::from_secs(60);
+
+/// What the lake lacks of journals, of those of which that can be told.
+pub(crate) type Lacks = HashMap<JournalId, Lacking>;
 
 /// What status is put together from.
 #[derive(Clone, Debug)]
@@ -43,8 +48,8 @@ pub(crate) struct Sources {
     pub(crate) own: OwnJournals,
     /// Where journals are.
     pub(crate) directory: PathBuf,
-    /// Whether a CDN is in front.
-    pub(crate) has_edge: bool,
+    /// The CDN in front; `none` where there is none.
+    pub(crate) provider: String,
     /// How long logs may take; a source without progress for longer is silent.
     pub(crate) settle: Duration,
     /// What changes of counts are under way.
@@ -100,7 +105,7 @@ impl StatusSource for Sources {
         let complete = self.store.complete_through(UtcMicros::now()).await.map_err(failed)?;
         let settled = self.store.final_through().await.map_err(failed)?;
         // without a CDN in front nothing can come later than `complete_through`
-        let final_through = if self.has_edge { settled } else { Some(complete) };
+        let final_through = if self.has_edge() { settled } else { Some(complete) };
         Ok(Freshness { complete_through: Some(complete), final_through })
     }
 
@@ -112,14 +117,16 @@ impl StatusSource for Sources {
         let now = UtcMicros::now();
         let freshness = self.freshness().await?;
         let registered = self.store.journals().await.map_err(failed)?;
-        let journals = self.journals(&registered, now);
+        let lacking = self.lacking(&registered).await;
+        let journals = self.journals(&registered, &lacking, now);
         let open = || journals.iter().zip(&registered).filter(|(_, known)| known.state == JournalState::Open);
-        let stream = self.stream(&journals, &registered, now).await?;
+        let stream = self.stream(&journals, &registered, &lacking, now).await?;
         let held_back_by =
             open().filter(|(journal, _)| journal.state == "silent").min_by_key(|(_, known)| known.through);
         let sources = self.store.edge_sources().await.map_err(failed)?;
-        let slowest = progress::slowest_silent(&sources, now, self.settle).filter(|_| self.has_edge);
+        let slowest = progress::slowest_silent(&sources, now, self.settle).filter(|_| self.has_edge());
         let source = slowest.map(|source| format!("source {}", source.name));
+        let source = source.or(progress::without_source(&self.provider, &sources, freshness.final_through));
         Ok(Status {
             as_of: now,
             complete_through: freshness.complete_through,
@@ -157,7 +164,7 @@ fn partitions(journals: &[JournalStatus], registered: &[RegisteredJournal]) -> V
         .map(|(id, (journal, known))| PartitionStatus {
             id: id as u64,
             next: known.committed,
-            end: known.committed + journal.unsent,
+            end: known.committed + journal.unsent.unwrap_or_default(),
             owner: None,
             until: None,
         })
@@ -165,6 +172,10 @@ fn partitions(journals: &[JournalStatus], registered: &[RegisteredJournal]) -> V
 }
 
 impl Sources {
+    fn has_edge(&self) -> bool {
+        self.provider != "none"
+    }
+
     /// Why the lake isn't the one that the registry knows, if it isn't: nothing is brought into it then.
     async fn lake_lost(&self) -> Result<Option<String>, StatusError> {
         let standing = match &self.standing {
@@ -181,15 +192,21 @@ impl Sources {
         &self,
         journals: &[JournalStatus],
         registered: &[RegisteredJournal],
+        lacking: &Lacks,
         now: UtcMicros,
     ) -> Result<StreamStatus, StatusError> {
         let open = || journals.iter().zip(registered).filter(|(_, known)| known.state == JournalState::Open);
         let seconds = |through: Option<UtcMicros>| through.map_or(0.0, |through| now.since(through).as_secs_f64());
-        let unsent = || open().filter(|(journal, _)| journal.unsent > 0).map(|(_, known)| known.through);
+        // without the time of a click, no click is older than the last mark that is in the lake
+        let since = |known: &RegisteredJournal| {
+            let lacking = lacking.get(&known.id).filter(|lacking| lacking.clicks > 0)?;
+            Some(lacking.oldest.unwrap_or(known.through))
+        };
+        let unsent = || open().filter_map(|(_, known)| since(known));
         let Some(topic) = &self.topic else {
             return Ok(StreamStatus {
                 backend: "embedded".to_owned(),
-                lag_records: open().map(|(journal, _)| journal.unsent).sum(),
+                lag_records: open().filter_map(|(journal, _)| journal.unsent).sum(),
                 lag_seconds: seconds(unsent().min()),
                 retention_seconds: 0,
                 partitions: partitions(journals, registered),
@@ -198,7 +215,8 @@ impl Sources {
         let partitions = topic.partitions(&self.store).await?;
         let lag_records = partitions.iter().map(|part| part.end.saturating_sub(part.next)).sum();
         // journals of other nodes are known by the topic alone
-        let behind = open().filter(|_| lag_records > 0).map(|(_, known)| known.through);
+        let elsewhere = open().filter(|(_, known)| !lacking.contains_key(&known.id));
+        let behind = elsewhere.filter(|_| lag_records > 0).map(|(_, known)| known.through);
         Ok(StreamStatus {
             backend: "fluvio".to_owned(),
             lag_records,
@@ -208,8 +226,30 @@ impl Sources {
         })
     }
 
+    /// What the lake lacks of each journal that is here: this process's own, and those of others below the folder.
+    pub(crate) async fn lacking(&self, registered: &[RegisteredJournal]) -> Lacks {
+        let mut lacks = Lacks::new();
+        for known in registered {
+            let lacking = match self.own.get(known.id) {
+                Some(journal) => journal.lacking(known.committed),
+                None if known.state != JournalState::Open => Lacking::default(),
+                None => match Found::look(&self.directory, known.id, known.committed).await {
+                    Found::Here(found) => found.clicks,
+                    Found::Nothing | Found::Unreadable(_) => continue,
+                },
+            };
+            lacks.insert(known.id, lacking);
+        }
+        lacks
+    }
+
     /// The journals as registered, in that order.
-    pub(crate) fn journals(&self, registered: &[RegisteredJournal], now: UtcMicros) -> Vec<JournalStatus> {
+    pub(crate) fn journals(
+        &self,
+        registered: &[RegisteredJournal],
+        lacking: &Lacks,
+        now: UtcMicros,
+    ) -> Vec<JournalStatus> {
         let own: HashMap<JournalId, _> = self.own.all().iter().map(|journal| (journal.id(), journal.stats())).collect();
         let one = |known: &RegisteredJournal| {
             let stats = own.get(&known.id);
@@ -218,7 +258,7 @@ impl Sources {
                 id: known.id.to_string(),
                 node: known.node.clone(),
                 through: known.through,
-                unsent: stats.map_or(0, |stats| stats.end.saturating_sub(known.committed)),
+                unsent: lacking.get(&known.id).map(|lacking| lacking.clicks),
                 bytes: stats
                     .map_or_else(|| folder_bytes(&self.directory.join(known.id.to_string())), |stats| stats.bytes),
                 state: state.to_owned(),

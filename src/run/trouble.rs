@@ -193,7 +193,7 @@ mod tests {
 
     fn here(begin: u64, end: u64, damage: Option<Damage>) -> Found {
         let (before, newest) = (Some(UtcMicros(110)), Some(UtcMicros(300)));
-        Found::Here(Inspection { begin, end, before, newest, damage })
+        Found::Here(Inspection { begin, end, before, newest, damage, ..Inspection::default() })
     }
 
     #[test]

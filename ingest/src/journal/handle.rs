@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::budget::Budget;
 use super::clock::Clock;
+use super::lacking::Lacking;
 use super::reader::Stretch;
 use super::round::Rounds;
 use super::segment::Place;
@@ -185,6 +186,11 @@ impl Journal {
             sealed: writer.sealed,
             damage: writer.damage,
         }
+    }
+
+    /// The clicks of it that the lake lacks, whose first frame that it lacks is at `committed`.
+    pub fn lacking(&self, committed: u64) -> Lacking {
+        self.writer().written.beyond(committed)
     }
 
     /// How the disk budget stands that it shares with the node's other journals.

@@ -9,6 +9,7 @@ use schemas::{JournalId, UtcMicros};
 
 use super::disk::RealDisk;
 use super::error::JournalError;
+use super::lacking::Lacking;
 use super::recover::{hole, is_damage, look};
 use super::scan::{At, scan};
 use super::segment::{Place, list};
@@ -30,6 +31,8 @@ pub struct Inspection {
     pub newest: Option<UtcMicros>,
     /// Where synced frames are gone, if any are.
     pub damage: Option<Damage>,
+    /// The clicks from the position on that was asked for, as far as they can be read.
+    pub clicks: Lacking,
 }
 
 /// Looks at the journal `id` below `journals`: reads every frame from position `from` on and checks it. `None` when it has
@@ -81,7 +84,10 @@ fn inspect_once(place: &Place, from: u64) -> Result<Inspection, JournalError> {
     let synced = looked.iter().map(|one| one.synced).max().unwrap_or(0);
     found.newest = looked.iter().filter_map(|one| one.newest).max();
     found.end = looked.back().map_or(0, |last| last.reached());
-    if let Some(at) = hole(&looked) {
+    let holes = hole(&looked);
+    let whole = looked.iter().take(holes.map_or(looked.len(), |at| at + 1));
+    found.clicks = whole.map(|one| one.clicks.beyond(from)).fold(Lacking::default(), Lacking::and);
+    if let Some(at) = holes {
         found.end = looked[at].reached();
         found.damage = is_damage(&looked, at, synced).then_some(Damage { position: found.end, synced });
     }

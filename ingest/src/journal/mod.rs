@@ -44,7 +44,7 @@
 //!
 //! # Files
 //! `frame` bytes of a frame · `segment` files · `scan` walking over them · `recover` opening · `writer` appending ·
-//! `handle` the journal in use, `worker` whose it is · `loss_file` what was lost · `inspect` a look from outside · `round` and `rehome` syncing · `reader`, `follow`, `partition` reading ·
+//! `handle` the journal in use, `worker` whose it is · `lacking` which frames are clicks · `loss_file` what was lost · `inspect` a look from outside · `round` and `rehome` syncing · `reader`, `follow`, `partition` reading ·
 //! `home` and `copied` whether it is a copy, and what becomes of it ·
 //! `marks` when to mark · `budget` and `ballast` · `journals` the directory · `sync_task` the timer ·
 //! `disk`, `clock`, `lock` the world outside
@@ -61,6 +61,7 @@ mod handle;
 mod home;
 mod inspect;
 mod journals;
+mod lacking;
 mod lock;
 mod loss_file;
 mod marks;
@@ -84,6 +85,7 @@ pub use error::JournalError;
 pub use handle::Journal;
 pub use inspect::{Inspection, first_of, inspect};
 pub use journals::{JournalConfig, Journals};
+pub use lacking::Lacking;
 pub use loss_file::{forget_losses, losses_of};
 pub use partition::JournalPartition;
 pub use stats::{BudgetStats, Damage, JournalStats, Losses, Refusal, Torn};

@@ -15,6 +15,7 @@ use schemas::UtcMicros;
 use super::disk::DiskFile;
 use super::error::JournalError;
 use super::frame::Content;
+use super::lacking::Clicks;
 use super::scan::{At, Tail, salvage, scan};
 use super::segment::{Draft, HEADER, Place, Segment, list, read_header};
 use super::stats::{Damage, Torn};
@@ -33,6 +34,8 @@ pub(crate) struct Recovered {
     pub(crate) torn: Torn,
     /// Where synced frames are gone.
     pub(crate) damage: Option<Damage>,
+    /// Which of its frames are clicks.
+    pub(super) clicks: Clicks,
 }
 
 /// A segment that was read.
@@ -52,6 +55,7 @@ pub(super) struct Looked {
     sealed: bool,
     /// Greatest `synced` of its marks, those behind its tail too.
     pub(super) synced: u64,
+    pub(super) clicks: Clicks,
 }
 
 impl Looked {
@@ -83,7 +87,8 @@ pub(crate) fn recover(place: &Place) -> Result<Recovered, JournalError> {
         limit = *first;
         looked.push_front(found);
     }
-    let mut recovered = Recovered::default();
+    let since = looked.front().map_or(0, |front| front.first);
+    let mut recovered = Recovered { clicks: Clicks::since(since), ..Recovered::default() };
     for (index, (first, path)) in listed[..unread].iter().enumerate() {
         let bytes = std::fs::metadata(path).map_err(JournalError::io("reading", path))?.len();
         recovered.segments.push_back(Segment::complete(*first, listed[index + 1].0, bytes));
@@ -109,13 +114,17 @@ pub(super) fn look(place: &Place, first: u64, path: PathBuf, limit: u64) -> Resu
     let born = read_header(&*file, &path, place.id, first)?;
     let reading = |error| JournalError::io("reading", &path)(error);
     let bytes = file.length().map_err(reading)?;
-    let (mut time, mut sealed, mut synced) = (born, false, 0);
+    let (mut time, mut sealed, mut synced, mut clicks) = (born, false, 0, Clicks::default());
     let (end, tail) = scan(&*file, place.seed, At::first(first), limit, |frame| {
         time = Some(frame.time);
         sealed = false;
-        if let Content::Mark(mark) = frame.content {
-            sealed = mark.last;
-            synced = synced.max(mark.synced);
+        match frame.content {
+            Content::Mark(mark) => {
+                sealed = mark.last;
+                synced = synced.max(mark.synced);
+            }
+            Content::Click(_) => clicks.add(frame.position, frame.time),
+            Content::Newer(_) => {}
         }
     })
     .map_err(|error| JournalError::io("reading", &path)(error))?;
@@ -130,7 +139,7 @@ pub(super) fn look(place: &Place, first: u64, path: PathBuf, limit: u64) -> Resu
         // The header is synced before any frame counts, so frames behind a bad one were.
         synced = synced.max(first + 1);
     }
-    Ok(Looked { first, path, file, bytes, end, tail, born, time, newest, sealed, synced })
+    Ok(Looked { first, path, file, bytes, end, tail, born, time, newest, sealed, synced, clicks })
 }
 
 /// The first segment that doesn't reach up to the next, or the last one if something follows its last frame.
@@ -177,6 +186,7 @@ impl Recovered {
         let last = looked.len().saturating_sub(1);
         for (index, found) in looked.into_iter().enumerate() {
             self.last_time = self.last_time.max(found.time);
+            self.clicks.extend(found.clicks);
             self.sealed = index == last && found.sealed;
             let start = At::first(found.first);
             let reading = JournalError::io("reading", &found.path);

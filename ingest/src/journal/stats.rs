@@ -91,7 +91,7 @@ pub struct JournalStats {
     pub id: JournalId,
     /// The first position that is left.
     pub begin: u64,
-    /// The first position that is not written. What the lake lacks of it is `end` minus what is committed.
+    /// The first position that is not written.
     pub end: u64,
     /// Frames below this position are on the disk, and readers see them.
     pub synced: u64,

@@ -14,6 +14,7 @@ use schemas::{Analytics, UtcMicros};
 use super::budget::Budget;
 use super::disk::{is_full, write_all};
 use super::frame::{self, Mark};
+use super::lacking::Clicks;
 use super::loss_file::LossFile;
 use super::recover::Recovered;
 use super::scan::At;
@@ -58,6 +59,8 @@ pub(crate) struct Writer {
     /// Clicks written so far, and how many of them are synced.
     pub(crate) clicks: u64,
     pub(crate) clicks_synced: u64,
+    /// Which frames they are.
+    pub(super) written: Clicks,
     pub(crate) generation: u64,
     pub(crate) sealed: bool,
     pub(crate) damage: Option<Damage>,
@@ -106,6 +109,7 @@ impl Writer {
             last_mark: None,
             clicks: 0,
             clicks_synced: 0,
+            written: recovered.clicks,
             generation: 0,
             sealed: recovered.sealed || recovered.damage.is_some(),
             damage: recovered.damage,
@@ -183,6 +187,7 @@ impl Writer {
             return self.refuse(promise, time, refusal);
         }
         self.clicks += 1;
+        self.written.add(self.end - 1, time);
         self.last_time = time;
         self.failing = false;
         if promise == Analytics::Billed && std::mem::take(&mut self.losing) {
@@ -315,6 +320,7 @@ impl Writer {
     /// next segment must be on the disk, or a power cut would leave none that tells where positions go on.
     /// Returns the files to delete, oldest first.
     pub(crate) fn trim(&mut self, committed: u64) -> Vec<(PathBuf, u64)> {
+        self.written.forget(committed);
         let mut files = std::mem::take(&mut self.doomed);
         while self.segments.len() > 1
             && let Some(first) = self.segments.front()

@@ -115,6 +115,11 @@ impl Batch {
         }
     }
 
+    /// How many events it holds.
+    pub(super) fn rows(&self) -> usize {
+        self.clicks.len() + self.refused.len()
+    }
+
     /// What is lost, each with its offset.
     pub(super) fn lost(&self) -> impl Iterator<Item = &(u64, Cover)> {
         self.covers.iter().filter(|(_, cover)| cover.lost.is_some())

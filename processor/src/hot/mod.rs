@@ -151,6 +151,8 @@ pub struct PartitionStatus {
     pub next: u64,
     /// The first position after its last record, as last heard.
     pub end: u64,
+    /// Clicks that the lake lacks; of a topic, records that hold some. Marks are none.
+    pub lag: u64,
     /// Why it can't be read on, if it can't.
     pub failing: Option<String>,
 }

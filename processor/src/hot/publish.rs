@@ -39,6 +39,7 @@ pub(super) struct TopicProgress {
     pub(super) part: TopicPart,
     pub(super) next: u64,
     pub(super) end: u64,
+    pub(super) lag: u64,
     pub(super) landings: Landings,
 }
 

@@ -105,6 +105,21 @@ impl Slot {
         self.buffer.back().map_or(self.position(), |(batch, _)| batch.to)
     }
 
+    /// What the lake lacks of it and isn't only marks: clicks, and of a topic the records up to the last that holds some. What
+    /// isn't read yet may be clicks.
+    pub(super) fn lag(&self) -> u64 {
+        let unread = self.end.saturating_sub(self.buffered_to());
+        let held: u64 = match self.part {
+            None => self.buffer.iter().map(|(batch, _)| batch.rows() as u64).sum(),
+            Some(_) if unread > 0 => self.buffered_to() - self.position(),
+            Some(_) => {
+                let last = self.buffer.iter().rfind(|(batch, _)| batch.has_rows());
+                last.map_or(0, |(batch, _)| batch.to - self.position())
+            }
+        };
+        held + unread
+    }
+
     /// Takes in records that follow those it has; anything else is a fault of the reader and asks for a new reading.
     pub(super) fn take(&mut self, batch: Batch, permit: OwnedSemaphorePermit, end: u64) -> bool {
         if batch.from != self.buffered_to() {
@@ -165,6 +180,7 @@ pub(super) fn position(stored: Option<i64>) -> u64 {
 mod tests {
     use super::*;
     use crate::hot::testing::clicked_batch;
+    use ingest::ports::Generation;
     use proptest::prelude::*;
     use tokio::sync::Semaphore;
 
@@ -189,6 +205,27 @@ mod tests {
         assert!(matches!(&outcome, Outcome::Landed { seen } if seen.len() == 1), "{outcome:?}");
         assert_eq!((slot.position(), slot.buffered_to(), slot.buffer.len()), (12, 15, 1));
         assert!(!seats.has_changed().unwrap());
+    }
+
+    #[test]
+    fn marks_that_wait_are_no_lag_and_what_is_not_read_yet_is() {
+        let marks = |from, to| Batch { clicks: Vec::new(), ..clicked_batch(from, to) };
+        let generation = Arc::new(Generation { id: "g".into(), topic: "t".into(), partitions: 1 });
+        for part in [None, Some(TopicPart { generation, number: 0 })] {
+            let (mut slot, _seats) = Slot::new("p", part.clone(), Some(10));
+            assert_eq!(slot.lag(), 0);
+            slot.take(marks(10, 12), permit(), 12);
+            assert_eq!(slot.lag(), 0);
+            slot.take(clicked_batch(12, 14), permit(), 14);
+            slot.take(marks(14, 15), permit(), 15);
+            assert_eq!(
+                slot.lag(),
+                if part.is_some() { 4 } else { 2 },
+                "a topic's are counted with what is before them"
+            );
+            slot.take(marks(15, 16), permit(), 20);
+            assert_eq!(slot.lag(), if part.is_some() { 10 } else { 6 });
+        }
     }
 
     #[test]

@@ -61,6 +61,7 @@ impl Committer {
                 is_of_topic: slot.part.is_some(),
                 next: slot.position(),
                 end: slot.end.max(slot.position()),
+                lag: slot.lag(),
                 failing: slot.failing.clone(),
             })
             .collect();
@@ -73,12 +74,12 @@ impl Committer {
 /// Notes how far a partition of a topic is. Returns whether something has landed: that it has grown is no news by itself.
 fn note_topic(topics: &mut BTreeMap<usize, TopicProgress>, number: usize, slot: &Slot) -> bool {
     let Some(part) = &slot.part else { return false };
-    let (next, end) = (slot.position(), slot.end.max(slot.position()));
+    let (next, end, lag) = (slot.position(), slot.end.max(slot.position()), slot.lag());
     let known = topics.get(&number);
     let is_news = known.is_none_or(|known| known.next != next);
-    if !is_news && known.is_some_and(|known| known.end == end) {
+    if !is_news && known.is_some_and(|known| (known.end, known.lag) == (end, lag)) {
         return false;
     }
-    topics.insert(number, TopicProgress { part: part.clone(), next, end, landings: slot.landings.clone() });
+    topics.insert(number, TopicProgress { part: part.clone(), next, end, lag, landings: slot.landings.clone() });
     is_news
 }

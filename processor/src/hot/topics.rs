@@ -66,7 +66,8 @@ impl Topics {
                     rows.push(row);
                 }
             }
-            let reached = Reached { partition: number, next: topic.next, end: topic.end };
+            // marks that wait don't count: of a topic at rest it is published that the lake holds it
+            let reached = Reached { partition: number, next: topic.next, end: topic.next + topic.lag };
             if self.reached.insert(number, reached) != Some(reached) {
                 moved.push(reached);
             }
@@ -96,7 +97,8 @@ mod tests {
         let mut topic = TopicProgress {
             part: TopicPart { generation, number: 1 },
             next: 5,
-            end: 9,
+            end: 11,
+            lag: 4,
             landings: BTreeMap::from([(journal, Stretches::default())]),
         };
         let cover = |from, to| Cover { journal, from, to, mark: None, ended: false, lost: None };

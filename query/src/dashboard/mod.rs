@@ -57,9 +57,11 @@ fn html(status: StatusCode, text: String) -> Response {
 }
 
 /// The session's owner, asked for anew each time: a token that was taken back logs its browsers out.
-async fn owner(service: &QueryService, headers: &HeaderMap) -> Option<Principal> {
-    let token = service.sessions().token(headers)?;
-    service.access().authenticate(&token).await
+async fn owner(service: &QueryService, headers: &HeaderMap) -> Result<Option<Principal>, QueryError> {
+    match service.sessions().token(headers) {
+        Some(token) => service.authenticate(&token).await,
+        None => Ok(None),
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -69,16 +71,23 @@ struct HomeQuery {
 }
 
 async fn home(State(service): State<QueryService>, headers: HeaderMap, Query(query): Query<HomeQuery>) -> Response {
-    let Some(principal) = owner(&service, &headers).await else {
-        return Redirect::to("/login").into_response();
+    let principal = match owner(&service, &headers).await {
+        Ok(Some(principal)) => principal,
+        Ok(None) => return Redirect::to("/login").into_response(),
+        Err(error) => return failed(&error),
     };
     match shown(&service, &principal, Range::named(&query.range)).await {
         Ok(shown) => html(StatusCode::OK, page::home(&principal, &shown)),
-        Err(error) => {
-            tracing::error!(%error, "the page could not be made");
-            html(StatusCode::SERVICE_UNAVAILABLE, page::failed(&error))
-        }
+        Err(error) => failed(&error),
     }
+}
+
+/// The page when there are no numbers; the browser stays logged in.
+fn failed(error: &QueryError) -> Response {
+    tracing::error!(%error, "the page could not be made");
+    let mut response = html(StatusCode::SERVICE_UNAVAILABLE, page::failed(error));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 async fn shown(service: &QueryService, principal: &Principal, range: Range) -> Result<Shown, QueryError> {
@@ -123,9 +132,10 @@ async fn login(
     Form(form): Form<LoginForm>,
 ) -> Response {
     let token = form.token.trim();
-    match service.access().authenticate(token).await {
-        Some(_) => begin(&service, token, &headers),
-        None => html(StatusCode::UNAUTHORIZED, page::login(Some("That token is not known."))),
+    match service.authenticate(token).await {
+        Ok(Some(_)) => begin(&service, token, &headers),
+        Err(error) => failed(&error),
+        Ok(None) => html(StatusCode::UNAUTHORIZED, page::login(Some("That token is not known."))),
     }
 }
 

@@ -89,6 +89,7 @@ pub(super) fn welcome() -> String {
 /// The page when there is none. Says only what the reader can do something about.
 pub(super) fn failed(error: &QueryError) -> String {
     let why = match error {
+        QueryError::Unavailable { .. } => "the link store doesn't answer; try again".to_owned(),
         QueryError::Busy { .. } | QueryError::Deadline(_) | QueryError::Resources(_) => escape(&error.to_string()),
         _ => "the operator's log says why".to_owned(),
     };

@@ -23,7 +23,7 @@ impl FromRequestParts<QueryService> for Caller {
             None => None,
         };
         let Some(token) = token else { return Err(Problem::unauthorized()) };
-        service.access().authenticate(&token).await.map(Self).ok_or_else(Problem::unauthorized)
+        service.authenticate(&token).await?.map(Self).ok_or_else(Problem::unauthorized)
     }
 }
 

@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::error::{FieldError, QueryError};
 
+/// When a try makes sense after something has not answered.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// An error as the client sees it. What is nobody's business outside is logged and left out.
 #[derive(Debug)]
 pub(crate) struct Problem {
@@ -47,6 +50,11 @@ impl From<QueryError> for Problem {
             QueryError::Forbidden(_) => Self::new(StatusCode::FORBIDDEN, text),
             QueryError::Busy { retry_after } => {
                 Self { retry_after: Some(retry_after), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, text) }
+            }
+            QueryError::Unavailable { .. } => {
+                tracing::error!(error = text, "a query could not be answered");
+                let detail = "what answers need beside the lake (the link store) doesn't answer; try again";
+                Self { retry_after: Some(AGAIN), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
             }
             QueryError::Deadline(_) | QueryError::Resources(_) => {
                 let retry_after = Some(Duration::from_secs(5));

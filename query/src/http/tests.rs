@@ -74,6 +74,30 @@ async fn nothing_is_reachable_without_a_token() {
     assert_eq!(get_as(&service, "op", "/v1/sql", "*/*").await.status, StatusCode::METHOD_NOT_ALLOWED);
 }
 
+/// A token that nobody can check is not a bad one: its owner tries again.
+#[tokio::test]
+async fn a_token_that_cannot_be_checked_is_no_wrong_token() {
+    let lake = lake();
+    let service = lake.service();
+    let mut pages = vec![post(&service, "away", "select 1").await];
+    for path in ["/v1/reports/clicks", "/v1/status", "/v1/openapi.json"] {
+        pages.push(get_as(&service, "away", path, "*/*").await);
+    }
+    for page in &pages {
+        assert_eq!((page.status, page.header("retry-after")), (StatusCode::SERVICE_UNAVAILABLE, "1"));
+        assert_eq!(page.header("content-type"), "application/problem+json");
+        assert!(page.header("www-authenticate").is_empty() && !page.text.contains("db.internal"), "{}", page.text);
+    }
+    let session = service.sessions().begin("away", std::time::Instant::now(), false);
+    let home = send(&service, Request::get("/").header("cookie", session).body(Body::empty()).unwrap()).await;
+    let form = Request::post("/login").header("content-type", "application/x-www-form-urlencoded");
+    let form = form.header("sec-fetch-site", "same-origin").body(Body::from("token=away")).unwrap();
+    for page in [home, send(&service, form).await] {
+        assert_eq!((page.status, page.header("retry-after")), (StatusCode::SERVICE_UNAVAILABLE, "1"), "{}", page.text);
+        assert!(page.text.contains("the link store doesn't answer") && page.header("set-cookie").is_empty());
+    }
+}
+
 #[tokio::test]
 async fn a_report_has_the_contracts_shape() {
     let lake = lake();

@@ -68,7 +68,7 @@ pub use read::{ListLinks, Page, Target, Which};
 /// How many changes a slow listener may be behind before it is told that it missed some.
 const CHANGES_KEPT: usize = 1_024;
 
-/// How long a check may wait for the write lock: whoever asks wants to know about now.
+/// How long a check may take, with its wait for the write lock: whoever asks wants to know about now.
 const CHECK: Duration = Duration::from_secs(2);
 
 /// A link was created or changed through this process's store.
@@ -110,6 +110,16 @@ impl LinkStore {
     /// [`LinkError::DiskFull`], or [`LinkError::Database`], says what is in the way.
     pub async fn check_writable(&self) -> Result<(), LinkError> {
         self.pools.check_writable(CHECK).await.doing("checking that the link store can be written")
+    }
+
+    /// Whether anything can be read now. It answers within seconds.
+    ///
+    /// # Errors
+    /// [`LinkError::Away`], or [`LinkError::Database`], says what is in the way.
+    pub async fn check_readable(&self) -> Result<(), LinkError> {
+        let read = self.pools.query("SELECT 1 FROM tokens LIMIT 1").row();
+        let read = tokio::time::timeout(CHECK, read).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+        read.map(drop).doing("checking that the link store can be read")
     }
 
     /// The host names served.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use schemas::{Analytics, JournalId, UtcMicros};
 
-use super::super::{Appended, Damage, Inspection, Refusal, WorkerJournal, first_of, inspect};
+use super::super::{Appended, Damage, Inspection, Lacking, Refusal, WorkerJournal, first_of, inspect};
 use super::{FIRST_MARK, Node, append, click, damage};
 
 fn root(node: &Node) -> PathBuf {
@@ -38,6 +38,13 @@ fn a_whole_journal_is_whole_from_outside_while_it_is_written() {
     assert_eq!((found.begin, found.end, found.damage), (0, stats.end, None));
     assert_eq!(found.before, Some(UtcMicros(5_000_000)), "the mark before position 10");
     assert_eq!(found.newest, Some(UtcMicros(20_000_000)));
+    let expected = Lacking { clicks: 15, oldest: Some(UtcMicros(6_000_000)) };
+    assert_eq!(found.clicks, expected, "marks are no clicks");
+    assert_eq!(
+        (journal.lacking(38).clicks, journal.lacking(39).clicks),
+        (1, 0),
+        "as whoever opens it again knows, too"
+    );
     // an append under way
     let last = node.segments().pop().unwrap();
     damage(&last, |bytes| bytes.extend_from_slice(&[7; 20]));
@@ -62,6 +69,25 @@ fn synced_frames_that_are_gone_are_damage_and_later_marks_tell_of_them() {
     assert_eq!(found.newest, Some(UtcMicros(20_000_000)), "marks behind the hole tell the time");
     let last = node.segments().pop().unwrap();
     assert_eq!(look(&node, 39).damage, None, "what is asked for is whole: {last:?}");
+}
+
+#[test]
+fn what_the_lake_lacks_of_a_journal_in_use_is_counted_in_clicks() {
+    let node = Node::new();
+    let journal = node.open();
+    journal.round(Instant::now()).unwrap();
+    assert!(journal.stats().end > 0 && journal.lacking(0).clicks == 0, "an idle journal only marks");
+    let from = journal.stats().end;
+    for second in 1..=3 {
+        node.clock.store(second * 1_000_000, Ordering::Relaxed);
+        click(&journal, &[0; 100]);
+    }
+    journal.round(Instant::now()).unwrap();
+    assert_eq!(journal.lacking(0), Lacking { clicks: 3, oldest: Some(UtcMicros(1_000_000)) });
+    assert_eq!(journal.lacking(from + 1).clicks, 2);
+    journal.trim(from + 2);
+    assert_eq!((journal.lacking(from + 2).clicks, journal.lacking(journal.stats().end)), (1, Lacking::default()));
+    assert_eq!(look(&node, from).clicks, journal.lacking(from), "from outside it is the same");
 }
 
 #[test]

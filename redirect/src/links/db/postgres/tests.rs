@@ -189,6 +189,7 @@ async fn a_server_that_goes_away_is_missed_by_name_and_found_again() {
         assert!(change.to_string().contains("doesn't answer"), "{change}");
         assert!(matches!(store.lookup("sho.rt", "a").await, Err(LinkError::Away { .. })));
         assert!(matches!(store.check_writable().await, Err(LinkError::Away { .. })));
+        assert!(matches!(store.check_readable().await, Err(LinkError::Away { .. })));
         server.resume().unwrap();
         // whatever it held of connections is dead; a call finds that out by itself
         assert_eq!(store.change(&which("a"), &disable(), NOW).await.unwrap().status, LinkStatus::Disabled);
