@@ -164,6 +164,14 @@ fn sharing(config: &Config, wrong: &mut Vec<String>) {
             process.partitions
         ));
     }
+    let count = config.stream.fluvio.partitions;
+    if config.stream.backend == Backend::Fluvio && process.partitions.are_beyond(count) {
+        wrong.push(format!(
+            "process.partitions ({}) goes beyond the topic's partitions: stream.fluvio.partitions is {count}, so they are 0 to {}",
+            process.partitions,
+            count.saturating_sub(1)
+        ));
+    }
     if !(Duration::from_secs(3)..=Duration::from_secs(300)).contains(&process.lease.0) {
         wrong.push(format!("process.lease ({}) must be from 3s to 5m", process.lease));
     }
@@ -236,6 +244,11 @@ mod tests {
             c.stream.backend = Backend::Fluvio;
         };
         assert_eq!(broken(two_of_a_topic), "");
+        let beyond = |c: &mut Config| {
+            two_of_a_topic(c);
+            c.stream.fluvio.partitions = 1;
+        };
+        assert!(broken(beyond).contains("process.partitions (0,1) goes beyond"), "{}", broken(beyond));
         assert!(broken(|c| c.process.lease = span(1)).contains("process.lease (1s)"));
         assert!(broken(|c| c.lake = "ftp://bucket/lake".into()).contains("s3://"));
         assert_eq!(broken(|c| c.lake = "s3://bucket/lake".into()), "");

@@ -29,8 +29,17 @@ impl Partitions {
     pub(crate) fn fixed(&self, count: u32) -> Option<BTreeSet<u32>> {
         match self {
             Self::Shared => None,
-            Self::Listed(parts) => Some(parts.iter().copied().filter(|part| *part < count).collect()),
+            Self::Listed(parts) => Some(parts.clone()),
             Self::Every { first, of } => Some((0..count).filter(|part| part % of == *first).collect()),
+        }
+    }
+
+    /// Whether a topic with `count` partitions lacks one that is named, or has none for this process.
+    pub(crate) fn are_beyond(&self, count: u32) -> bool {
+        match self {
+            Self::Shared => false,
+            Self::Listed(parts) => parts.iter().any(|part| *part >= count),
+            Self::Every { first, .. } => *first >= count,
         }
     }
 }
@@ -104,7 +113,9 @@ mod tests {
         assert_eq!(fixed("shared", 4), None);
         assert_eq!(fixed("0-3", 8), Some(vec![0, 1, 2, 3]));
         assert_eq!(fixed("6, 0,2-3", 8), Some(vec![0, 2, 3, 6]));
-        assert_eq!(fixed("2-5", 4), Some(vec![2, 3]), "a topic with fewer has fewer");
+        let beyond = |text: &str| text.parse::<Partitions>().unwrap().are_beyond(4);
+        assert!(!["shared", "0-3", "3", "3/9", "0/1"].into_iter().any(beyond));
+        assert!(["4", "0-4", "7", "4/9"].into_iter().all(beyond));
         let every: Vec<u32> = (0..3).flat_map(|n| fixed(&format!("{n}/3"), 8).unwrap()).collect();
         assert_eq!(every, [0, 3, 6, 1, 4, 7, 2, 5]);
         for wrong in ["", "a", "3-1", "3/3", "0/0", "-1", "0-99999"] {

@@ -114,7 +114,7 @@ impl Postgres {
     /// When it doesn't.
     pub fn resume(&self) -> Result<()> {
         self.tell("start")?;
-        let log = || std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        let log = || self.log().unwrap_or_default();
         self.psql("SELECT 1").map(drop).with_context(|| format!("PostgreSQL doesn't start: {}", log()))
     }
 
@@ -168,6 +168,14 @@ impl Postgres {
     /// The folder of its files.
     pub fn data(&self) -> PathBuf {
         self.folder.join("data")
+    }
+
+    /// What the server has logged.
+    ///
+    /// # Errors
+    /// When that can't be read.
+    pub fn log(&self) -> Result<String> {
+        Ok(std::fs::read_to_string(self.folder.join("log"))?)
     }
 
     /// Runs a statement as the server's owner; returns what it answers, columns apart by `|`.

@@ -50,6 +50,10 @@ const OLDEST: i32 = 13;
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 const LOCK: &str = "SELECT pg_advisory_xact_lock('published'::regclass::oid::bigint)";
+/// Ends a transaction whose beginning was broken off, too: of that one sqlx knows nothing. Where there is none, a `ROLLBACK`
+/// by itself would make the server log a warning at every write. In one that has failed the first word is an error, by which
+/// the connection is closed.
+const AT_REST: &str = "BEGIN; ROLLBACK";
 /// Of migrations, which may find no table yet.
 const LOCK_ALL: &str = "SELECT pg_advisory_xact_lock(7526756)";
 
@@ -87,8 +91,7 @@ impl Pools {
         let writes = pool()
             .max_connections(1)
             .after_connect(|connection, _| Box::pin(commit_durably(connection)))
-            // ends a transaction whose beginning was broken off, too: of that one sqlx knows nothing
-            .after_release(|connection, _| Box::pin(answers(async { connection.execute("ROLLBACK").await.map(drop) })))
+            .after_release(|connection, _| Box::pin(answers(async { connection.execute(AT_REST).await.map(drop) })))
             .connect_lazy_with(limited);
         Ok(Self { reads, writes })
     }
@@ -179,7 +182,7 @@ fn limited(options: PgConnectOptions) -> PgConnectOptions {
         ("statement_timeout", ms(STATEMENT)),
         ("lock_timeout", ms(STATEMENT)),
         ("idle_in_transaction_session_timeout", ms(IDLE)),
-        // a ROLLBACK with nothing to roll back is no news
+        // that a transaction which was broken off is ended is no news
         ("client_min_messages", "error".to_owned()),
     ])
 }

@@ -198,6 +198,26 @@ async fn a_server_that_goes_away_is_missed_by_name_and_found_again() {
     }
 }
 
+#[tokio::test]
+async fn a_writer_comes_to_rest_without_a_word_whatever_it_was_at() {
+    let Some(server) = Server::own("a_writer_comes_to_rest").unwrap() else { return };
+    let store = open(&server.fresh_at(server.port()).unwrap()).await.unwrap();
+    store.create(link("a"), NOW).await.unwrap();
+    drop(store.pools.write().await.unwrap());
+    store.change(&which("a"), &disable(), NOW).await.unwrap();
+    let log = server.log().unwrap();
+    assert!(!log.contains("WARNING"), "{log}");
+    let super::super::Pools::Postgres(pools) = &*store.pools else { unreachable!("it is a server's") };
+    for broken_off in ["BEGIN; UPDATE links SET status = 'deleted'", "BEGIN; SELECT 1 / 0"] {
+        let mut connection = pools.writes.acquire().await.unwrap();
+        let _fails = connection.execute(broken_off).await;
+        drop(connection);
+        assert_eq!(store.get(&which("a")).await.unwrap().status, LinkStatus::Disabled);
+        store.change(&which("a"), &Change::Enable, NOW).await.unwrap();
+        store.change(&which("a"), &disable(), NOW).await.unwrap();
+    }
+}
+
 /// A way to the server that can swallow all that goes through it.
 async fn way_to(server: &Server) -> (SocketAddr, Arc<AtomicBool>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
