@@ -1,6 +1,6 @@
 //! The journals of this node: opened and registered before the first answer, drained when no worker uses them any more.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use redirect::links::LinkStore;
 use schemas::{JournalId, UtcMicros};
 
 use super::clock;
+use super::names::Names;
 use super::own::OwnJournals;
 use super::trouble::Trouble;
 use crate::config::{Backend, Config};
@@ -40,7 +41,11 @@ impl NodeJournals {
         let known: HashMap<JournalId, RegisteredJournal> =
             store.journals().await?.into_iter().map(|journal| (journal.id, journal)).collect();
         let there = node.journals.ids()?;
-        name_missing(&known, &there);
+        let names = Names::of(&directory);
+        let missing = missing(&known, &there, &names.read());
+        missing.iter().for_each(|known| name_missing(known));
+        // what is missing stays known until it is given up
+        let mut here: BTreeSet<JournalId> = missing.iter().map(|known| known.id).collect();
         let mut copied = Vec::new();
         for id in there {
             let state = known.get(&id).map(|known| known.state);
@@ -52,8 +57,10 @@ impl NodeJournals {
                 copied.push(id);
                 continue;
             }
+            here.insert(id);
             node.take_over(id, known.get(&id), &directory, store, workers).await?;
         }
+        names.write(&here);
         while node.workers.len() < workers {
             let journal = open_new(&node.journals, store, config.edge.skew.0).await?;
             node.employ(journal);
@@ -139,13 +146,20 @@ impl NodeJournals {
     }
 }
 
-/// Journals that are open and whose folder is gone.
-fn name_missing(known: &HashMap<JournalId, RegisteredJournal>, there: &[JournalId]) {
-    let missing = known.values().filter(|known| known.state == JournalState::Open && !there.contains(&known.id));
-    for known in missing {
-        let (trouble, way_out) = (Trouble::Missing, Trouble::Missing.way_out(known.id));
-        tracing::error!(journal = %known.id, %trouble, through = %known.through, way_out, "a journal is gone");
-    }
+/// Journals that were made `here`, are open, and whose folder is gone. Others are of other nodes.
+fn missing<'a>(
+    known: &'a HashMap<JournalId, RegisteredJournal>,
+    there: &[JournalId],
+    here: &BTreeSet<JournalId>,
+) -> Vec<&'a RegisteredJournal> {
+    let is_gone = |id: &&JournalId| !there.contains(id);
+    let gone = here.iter().filter(is_gone).filter_map(|id| known.get(id));
+    gone.filter(|known| known.state == JournalState::Open).collect()
+}
+
+fn name_missing(known: &RegisteredJournal) {
+    let (trouble, way_out) = (Trouble::Missing, Trouble::Missing.way_out(known.id));
+    tracing::error!(journal = %known.id, %trouble, through = %known.through, way_out, "a journal is gone");
 }
 
 /// Makes a new journal, registered.
@@ -154,7 +168,9 @@ fn name_missing(known: &HashMap<JournalId, RegisteredJournal>, there: &[JournalI
 /// When the disk or the link store fails, or this machine's clock differs from the store's by more than `skew`.
 pub(crate) async fn open_new(journals: &Arc<Journals>, store: &LinkStore, skew: Duration) -> anyhow::Result<Journal> {
     clock::must_be_right(store, skew).await?;
-    open_one(journals, JournalId::new(), store).await
+    let id = JournalId::new();
+    Names::of(journals.directory()).add(id);
+    open_one(journals, id, store).await
 }
 
 async fn open_one(journals: &Arc<Journals>, id: JournalId, store: &LinkStore) -> anyhow::Result<Journal> {
@@ -204,4 +220,25 @@ pub(crate) fn ids_in(directory: &Path) -> std::io::Result<Vec<JournalId>> {
     }
     ids.sort_unstable();
     Ok(ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(state: JournalState) -> RegisteredJournal {
+        let (id, at) = (JournalId::new(), UtcMicros(1));
+        RegisteredJournal { id, node: "n".into(), registered_at: at, state, through: at, committed: 0, forwarded: true }
+    }
+
+    #[test]
+    fn only_what_was_made_here_and_is_open_can_be_gone() {
+        let [gone, there, elsewhere] = std::array::from_fn(|_| known(JournalState::Open));
+        let [closed, retired] = [JournalState::Closed, JournalState::Retired].map(known);
+        let here: BTreeSet<JournalId> = [&gone, &there, &closed, &retired].map(|known| known.id).into();
+        let ids = [there.id];
+        let all = [gone.clone(), there, elsewhere, closed, retired].map(|known| (known.id, known)).into();
+        assert_eq!(missing(&all, &ids, &here), [&gone]);
+        assert_eq!(missing(&all, &ids, &BTreeSet::new()), [&gone; 0], "of other nodes, as far as anybody knows");
+    }
 }

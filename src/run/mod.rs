@@ -20,6 +20,7 @@ mod logging;
 mod losses;
 mod member;
 mod metrics;
+mod names;
 mod node;
 mod ops;
 mod own;

@@ -132,6 +132,12 @@ async fn processors_share_a_topic_and_take_over_from_one_another() -> anyhow::Re
     all.until_held(&[4]).await?;
     all.all_there().await?;
 
+    // the journals of another redirect are nobody's loss
+    let mut second = node()?;
+    second.start_with(&["redirect"]).await?;
+    second.stop().await?;
+    assert!(!second.log().contains("a journal is gone"), "{}", second.log());
+
     // a share that is told takes no lease
     all.one.stop().await?;
     all.one.spawn(&["process", "--partitions", "0/2"])?;

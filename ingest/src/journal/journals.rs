@@ -79,6 +79,11 @@ impl Journals {
         Ok(Self { directory: directory.to_owned(), config, disk, clock, budget })
     }
 
+    /// Where they are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// The journals that are there, oldest first. What isn't named like one is left alone.
     ///
     /// # Errors
@@ -151,11 +156,6 @@ impl Journals {
     /// taken along.
     pub fn sync_task(&self, journals: watch::Receiver<Vec<Journal>>) -> SyncTask {
         SyncTask::new(journals, Arc::clone(&self.budget), self.config.sync)
-    }
-
-    /// Where they are.
-    pub(super) fn directory(&self) -> &Path {
-        &self.directory
     }
 
     /// The disk that they are on.
