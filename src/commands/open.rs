@@ -9,7 +9,7 @@ use redirect::links::{Domains, LinkStore};
 use schemas::{Principal, Scope};
 
 use crate::config::Config;
-use crate::run::{Changes, OwnJournals, Sources, Tokens, TopicSource, ids_in, make_folder};
+use crate::run::{Changes, HeldUp, OwnJournals, Sources, Tokens, TopicSource, ids_in, make_folder};
 
 /// The link store, made when there is none.
 ///
@@ -80,7 +80,8 @@ pub(crate) fn sources(config: &Config, store: &LinkStore, lake: &Lake) -> Source
         provider: config.edge.provider.clone(),
         settle: config.edge.settle.0,
         standing: None,
-        topic: TopicSource::of(config, None),
+        held_up: HeldUp::default(),
+        topic: TopicSource::of(config),
     }
 }
 

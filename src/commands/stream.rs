@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::{open, print};
 use crate::cli::Stream;
 use crate::config::{Backend, Config};
-use crate::run::{has_lost_offsets, ids_in};
+use crate::run::{ids_in, lost_offsets};
 
 /// Events read ahead of the terminal.
 const AHEAD: usize = 1_024;
@@ -37,7 +37,7 @@ async fn renew(config: &Config) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(config.stream.backend == Backend::Fluvio, "stream.backend is \"embedded\": there is no topic");
     let store = open::link_store(config).await?;
     let lake = open::lake(config)?;
-    if has_lost_offsets(&lake, &store).await? {
+    if lost_offsets(&lake, &store).await?.is_some() {
         let lost = write_down(&lake, &store).await?;
         print::line(&format!("the lake has lost clicks of {lost} journals: every answer that this touches says so"))?;
     }

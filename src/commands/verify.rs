@@ -1,7 +1,6 @@
 //! `highwater verify`: recounts, and compares the lake with the journals. Ends with 1 on any difference. What is on its way
 //! into the lake is none, and is noted.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -17,8 +16,8 @@ use serde::Serialize;
 
 use super::{edge_hours, open, print};
 use crate::cli::Json;
-use crate::config::Config;
-use crate::run::{Found, Held, trouble};
+use crate::config::{Backend, Config};
+use crate::run::{Found, Held, lost_offsets, trouble};
 
 /// How often journals are looked at anew while something seems to be wrong: `up` may be at work on them.
 const LOOKS: u32 = 4;
@@ -50,6 +49,8 @@ struct Verified {
     complete_through: UtcMicros,
     clicks: VerifyReport,
     journals: Vec<JournalProgress>,
+    /// What the lake has lost of a topic, of which journals tell nothing: they are known by what was published.
+    stream: Option<String>,
     /// Logs of which lines may be missing.
     edge_logs: Vec<LogProgress>,
     /// Hours whose misses may be counted otherwise than an operator has said.
@@ -74,25 +75,28 @@ struct LogProgress {
 pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode> {
     let store = open::link_store(config).await?;
     let lake = open::lake(config)?;
-    let mut journals = journals(&store, &lake, &config.journal_dir()).await?;
+    let mut journals = journals(&store, &lake, config).await?;
     for _ in 1..LOOKS {
         if journals.iter().all(|journal| journal.ok) {
             break;
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
-        journals = self::journals(&store, &lake, &config.journal_dir()).await?;
+        journals = self::journals(&store, &lake, config).await?;
     }
+    let stream = lost_offsets(&lake, &store).await?;
     let complete_through = store.complete_through(UtcMicros::now()).await?;
     let clicks = open::query_service(config).await?.verify(config.edge.max_skew.0).await?;
     let (edge_logs, now) = (unfinished(&lake).await?, UtcMicros::now());
     let deciding = edge_hours::under_way(&lake).await?;
-    let ok =
-        clicks.ok && journals.iter().all(|journal| journal.ok) && edge_logs.iter().all(|log| is_on_its_way(log, now));
+    let ok = clicks.ok
+        && journals.iter().all(|journal| journal.ok)
+        && stream.is_none()
+        && edge_logs.iter().all(|log| is_on_its_way(log, now));
     let edge_logs: Vec<LogProgress> = edge_logs.into_iter().map(LogProgress::of).collect();
     let mismatched = mismatched(&lake).await?;
     let queued = store.queued_logs().await?;
     let notes = notes(&journals, &edge_logs, queued, &mismatched);
-    let verified = Verified { ok, complete_through, clicks, journals, edge_logs, deciding, mismatched, notes };
+    let verified = Verified { ok, complete_through, clicks, journals, stream, edge_logs, deciding, mismatched, notes };
     if flags.json {
         print::json(&verified)?;
     } else {
@@ -115,18 +119,21 @@ impl LogProgress {
     }
 }
 
-async fn journals(store: &LinkStore, lake: &Lake, directory: &Path) -> anyhow::Result<Vec<JournalProgress>> {
+async fn journals(store: &LinkStore, lake: &Lake, config: &Config) -> anyhow::Result<Vec<JournalProgress>> {
+    let directory = config.journal_dir();
     // the registry first: it may only be behind what the lake holds
     let registered = store.journals().await?;
     let clicks = lake.table(Table::Clicks).await?;
     let mut progress = Vec::with_capacity(registered.len());
-    for known in registered {
+    for mut known in registered {
         let held = Held::of(&clicks, &known);
         // of a journal that is over nothing needs to be there
         let found = match known.state {
-            JournalState::Open => Found::look(directory, known.id, held.below).await,
+            JournalState::Open => Found::look(&directory, known.id, held.below).await,
             JournalState::Closed | JournalState::Retired => Found::Nothing,
         };
+        // one that the topic hasn't been reached for yet is no other node's loss either
+        known.forwarded |= config.stream.backend == Backend::Fluvio;
         let trouble = trouble(&known, held, &found);
         let problem = trouble.map(|trouble| format!("{trouble}; {}", trouble.way_out(known.id)));
         let (id, state) = (known.id.to_string(), known.state.as_str());
@@ -201,6 +208,7 @@ fn text(verified: &Verified) -> String {
             journal.id, journal.state, journal.in_lake
         ));
     }
+    lines.extend(verified.stream.iter().map(|lost| format!("stream: BUT {lost}")));
     lines.extend(verified.edge_logs.iter().map(|log| {
         let note = log.note.as_deref().unwrap_or("lines of it may be missing");
         format!("edge log {} (id {}) {}: {note}", log.name, log.id, log.state)
@@ -245,6 +253,7 @@ mod tests {
             complete_through: now,
             clicks,
             journals: journals.into(),
+            stream: None,
             edge_logs,
             deciding,
             mismatched,
@@ -255,6 +264,8 @@ mod tests {
         verified.notes.clear();
         assert!(text(&verified).ends_with("all is well"));
         verified.ok = false;
-        assert!(text(&verified).ends_with("there are differences"));
+        verified.stream = Some("the lake is behind".to_owned());
+        let said = text(&verified);
+        assert!(said.contains("stream: BUT the lake is behind") && said.ends_with("there are differences"), "{said}");
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use ingest::ports::{JournalState, RegisteredJournal, Registry as _};
 use ingest::topic::Forwarded;
+use processor::lake::Lake;
 use processor::metrics::Metrics;
 use prometheus_client::registry::Registry;
 use query::{QueryConfig, QueryService};
@@ -24,6 +25,7 @@ use super::access::Tokens;
 use super::changing::Changes;
 use super::clock::{self, ClockHealth};
 use super::events::Events;
+use super::held_up::HeldUp;
 use super::journals::node_name;
 use super::losses::Keeper;
 use super::metrics::JournalMetrics;
@@ -32,7 +34,7 @@ use super::own::OwnJournals;
 use super::process::{Beside, Process};
 use super::redirect::Redirect;
 use super::serve::serve;
-use super::standing::Standing;
+use super::standing::{Standing, Watcher};
 use super::status::{Sources, TopicSource};
 use super::tasks::Tasks;
 use super::tend::Committed;
@@ -154,11 +156,15 @@ async fn start(
         metrics.register_collector(Box::new(JournalMetrics { journals: own.clone(), committed }));
     }
     let (mut counted, mut standing) = (None, None);
+    let mut held_up = HeldUp { topic: through.as_ref().map(Through::health), hot: None };
     if roles.process {
         let beside =
             Beside { own: roles.redirect.then_some(&own), through: through.as_ref(), alone: is_alone(config, roles) };
         let started = Process::start(config, &store, &lake, beside, &mut metrics, back).await?;
-        (counted, standing) = (Some(started.0), Some(started.1));
+        (counted, standing, held_up.hot) = (Some(started.counted), Some(started.standing), Some(started.hot));
+    }
+    if roles.process || through.is_some() {
+        back.spawn("troubles", told(held_up.clone(), store.clone(), back.stop_token()));
     }
     if roles.redirect || roles.process {
         keep_losses(config, &store, own.clone(), standing.clone().map(|standing| (lake.clone(), standing)), back);
@@ -169,14 +175,19 @@ async fn start(
     }
     let mut login = None;
     if let Some(socket) = sockets.query {
-        let service = query_service(config, roles, &store, &lake, own.clone(), standing.clone(), through.as_ref())?;
+        let standing = match standing.clone() {
+            Some(standing) => standing,
+            None => watch_lake(config, &store, &lake, back).await,
+        };
+        let seen = Seen { own: own.clone(), standing, held_up: held_up.clone() };
+        let service = query_service(config, roles, &store, &lake, seen)?;
         service.metrics().register(&mut metrics);
         let shown = socket.local_addr()?;
         login = token.as_ref().map(|token| format!("http://{shown}/login?key={}", service.issue_login_key(token)));
         front.spawn("query service", serve(socket, query::router(service), front.stop_token()));
     }
     let needed = Needed::new(Need::of(roles), &store, &config.data_dir);
-    ops.show(Shown { metrics, needed, standing, topic: through.as_ref().map(Through::health) });
+    ops.show(Shown { metrics, needed, standing, held_up });
     if demo {
         start_demo(config, &store, address, front).await?;
     }
@@ -280,7 +291,7 @@ fn is_alone(config: &Config, roles: Roles) -> bool {
 fn manage_router(
     config: &Config,
     store: &LinkStore,
-    lake: &processor::lake::Lake,
+    lake: &Lake,
     counted: Option<Metrics>,
     metrics: &mut Registry,
 ) -> axum::Router {
@@ -299,14 +310,35 @@ fn manage_router(
     manage::router(store.clone(), Arc::new(Uploads::into(lake)), events, settings)
 }
 
+/// What this process sees of the way of clicks.
+struct Seen {
+    own: OwnJournals,
+    standing: watch::Receiver<Standing>,
+    held_up: HeldUp,
+}
+
+/// Keeps an eye on the lake, for a process that only reads it.
+async fn watch_lake(config: &Config, store: &LinkStore, lake: &Lake, back: &mut Tasks) -> watch::Receiver<Standing> {
+    let watcher = Watcher::new(lake.clone(), store.clone(), config.journal_dir()).await;
+    let (standing, stop) = (watcher.standing(), back.stop_token());
+    back.spawn("lake watch", async move {
+        watcher.run(stop).await;
+        Ok(())
+    });
+    standing
+}
+
+async fn told(held_up: HeldUp, store: LinkStore, stop: CancellationToken) -> anyhow::Result<()> {
+    held_up.tell(store, stop).await;
+    Ok(())
+}
+
 fn query_service(
     config: &Config,
     roles: Roles,
     store: &LinkStore,
-    lake: &processor::lake::Lake,
-    own: OwnJournals,
-    standing: Option<watch::Receiver<Standing>>,
-    through: Option<&Through>,
+    lake: &Lake,
+    seen: Seen,
 ) -> anyhow::Result<QueryService> {
     let mut settings = QueryConfig::new(config.lake_root(), config.data_dir.join("tmp"));
     if roles.process {
@@ -316,12 +348,13 @@ fn query_service(
         changes: Changes::default(),
         store: store.clone(),
         lake: lake.clone(),
-        own,
+        own: seen.own,
         directory: config.journal_dir(),
         provider: config.edge.provider.clone(),
         settle: config.edge.settle.0,
-        standing,
-        topic: TopicSource::of(config, through.map(Through::health)),
+        standing: Some(seen.standing),
+        held_up: seen.held_up,
+        topic: TopicSource::of(config),
     };
     Ok(QueryService::new(settings, Arc::new(Tokens(store.clone())), Arc::new(sources))?)
 }

@@ -11,13 +11,13 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use ingest::topic::TopicHealth;
 use prometheus_client::registry::Registry;
 use redirect::links::LinkStore;
 use tokio::sync::{Mutex, watch};
 
 use super::Roles;
 use super::clock::ClockHealth;
+use super::held_up::HeldUp;
 use super::standing::Standing;
 
 /// A check is good for so long: whoever asks more often costs no more.
@@ -125,8 +125,8 @@ pub(crate) struct Shown {
     pub(crate) needed: Needed,
     /// What is known of the lake, in a process that brings clicks into it.
     pub(crate) standing: Option<watch::Receiver<Standing>>,
-    /// What is wrong with the topic that clicks go through: told, but nothing that a restart or another node would mend.
-    pub(crate) topic: Option<TopicHealth>,
+    /// What holds clicks up: told, but nothing that a restart or another node would mend.
+    pub(crate) held_up: HeldUp,
 }
 
 impl Ops {
@@ -172,13 +172,13 @@ impl Ops {
         if let Some(why) = self.clock.problem() {
             return Some(why);
         }
-        let Shown { needed, topic, .. } = self.shown.get()?;
+        let Shown { needed, held_up, .. } = self.shown.get()?;
         if needed.need == Need::Helps
             && let Some(why) = needed.problem(Instant::now()).await
         {
             return Some(format!("only links in memory are redirected, and not for long: {why}"));
         }
-        topic.as_ref()?.problem()
+        held_up.problem(Instant::now())
     }
 }
 
@@ -214,7 +214,7 @@ mod tests {
         let needed = Needed::new(need, &store, &folder.join("data"));
         let ops = Ops::new(ClockHealth::default());
         let standing = Some(watch::Sender::new(standing).subscribe());
-        ops.show(Shown { metrics: Registry::default(), needed, standing, topic: None });
+        ops.show(Shown { metrics: Registry::default(), needed, standing, held_up: HeldUp::default() });
         ops
     }
 

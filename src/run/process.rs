@@ -48,6 +48,17 @@ pub(crate) struct Beside<'a> {
     pub(crate) alone: bool,
 }
 
+/// The process role at work.
+#[derive(Debug)]
+pub(crate) struct Processing {
+    /// What all of it counts into.
+    pub(crate) counted: Metrics,
+    /// What is known of the lake.
+    pub(crate) standing: watch::Receiver<Standing>,
+    /// How far the hot path is.
+    pub(crate) hot: watch::Receiver<HotStatus>,
+}
+
 impl Process {
     /// The lake of the configuration. Whoever only reads makes no table.
     ///
@@ -58,7 +69,7 @@ impl Process {
         Lake::open(&root, LakeOptions::default()).with_context(|| format!("lake = {root:?}"))
     }
 
-    /// Starts hot path, settler, what takes edge logs in, and the publishing of `final_through`. Returns what all of them count into, and what is known of the lake as it changes.
+    /// Starts hot path, settler, what takes edge logs in, and the publishing of `final_through`.
     ///
     /// # Errors
     /// When the rules or the tables can't be read.
@@ -69,7 +80,7 @@ impl Process {
         beside: Beside<'_>,
         metrics: &mut Registry,
         back: &mut Tasks,
-    ) -> anyhow::Result<(Metrics, watch::Receiver<Standing>)> {
+    ) -> anyhow::Result<Processing> {
         let Beside { own, through, alone } = beside;
         // before anything is read for it
         lake.prove().await.with_context(|| format!("lake = {:?}", config.lake_root()))?;
@@ -108,7 +119,7 @@ impl Process {
         let settler = Settler::new(lake, registry, enricher, settle_config(config))
             .await?
             .with_metrics(counted.clone())
-            .beside(status);
+            .beside(status.clone());
         let stop = back.stop_token();
         back.spawn("settler", async move {
             settler.run(stop).await;
@@ -125,7 +136,7 @@ impl Process {
             progress::publish(store, lake, has_edge, settle, shown, stop).await;
             Ok(())
         });
-        Ok((counted, standing))
+        Ok(Processing { counted, standing, hot: status })
     }
 }
 

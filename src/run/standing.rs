@@ -83,14 +83,14 @@ fn behind_topic(published: &[(String, u64)], held: impl Fn(&str) -> u64) -> Opti
     ))
 }
 
-/// Whether the lake lacks what it held of a topic's partitions.
+/// What the lake lacks of what it held of a topic's partitions, if it does.
 ///
 /// # Errors
 /// When the link store or the lake can't be read.
-pub(crate) async fn has_lost_offsets(lake: &Lake, store: &LinkStore) -> anyhow::Result<bool> {
+pub(crate) async fn lost_offsets(lake: &Lake, store: &LinkStore) -> anyhow::Result<Option<String>> {
     let published = store.published_offsets().await?;
     let clicks = lake.table(Table::Clicks).await?;
-    Ok(behind_topic(&published, |partition| hot::offset(&clicks, partition)).is_some())
+    Ok(behind_topic(&published, |partition| hot::offset(&clicks, partition)))
 }
 
 fn lost_in(clicks: &TableHandle, registered: Vec<RegisteredJournal>, journals: &Path) -> Vec<(RegisteredJournal, u64)> {

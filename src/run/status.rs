@@ -3,12 +3,11 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ingest::journal::Lacking;
 use ingest::ports::{Coverage as _, JournalState, Reached, RegisteredJournal, Registry};
-use ingest::topic::TopicHealth;
 use processor::import::{State, Summary, unfinished};
 use processor::lake::Lake;
 use processor::sample::rate_in_force;
@@ -25,6 +24,7 @@ use tokio::sync::watch;
 
 use super::changing::Changes;
 use super::clock;
+use super::held_up::HeldUp;
 use super::own::OwnJournals;
 use super::progress;
 use super::standing::{self, Standing};
@@ -56,6 +56,8 @@ pub(crate) struct Sources {
     pub(crate) changes: Changes,
     /// What is known of the lake, in a process that keeps an eye on it.
     pub(crate) standing: Option<watch::Receiver<Standing>>,
+    /// What holds clicks up in this process; what does so in others is known by the link store.
+    pub(crate) held_up: HeldUp,
     /// The topic, when journals go through one.
     pub(crate) topic: Option<TopicSource>,
 }
@@ -66,15 +68,13 @@ pub(crate) struct TopicSource {
     /// Its name.
     topic: String,
     retention: Duration,
-    /// What is wrong with it, in a process that uses it.
-    health: Option<TopicHealth>,
 }
 
 impl TopicSource {
     /// Of the topic that is configured; `None` when journals are the stream.
-    pub(crate) fn of(config: &Config, health: Option<TopicHealth>) -> Option<Self> {
+    pub(crate) fn of(config: &Config) -> Option<Self> {
         let fluvio = &config.stream.fluvio;
-        let source = || Self { topic: fluvio.topic.clone(), retention: fluvio.retention.0, health };
+        let source = || Self { topic: fluvio.topic.clone(), retention: fluvio.retention.0 };
         (config.stream.backend == Backend::Fluvio).then(source)
     }
 
@@ -89,10 +89,6 @@ impl TopicSource {
         };
         Ok(reached.into_iter().map(&mut one).collect())
     }
-
-    fn problem(&self) -> Option<String> {
-        self.health.as_ref()?.problem().map(|why| format!("stream: {why}"))
-    }
 }
 
 fn failed(error: impl std::fmt::Display) -> StatusError {
@@ -102,6 +98,10 @@ fn failed(error: impl std::fmt::Display) -> StatusError {
 #[async_trait]
 impl StatusSource for Sources {
     async fn freshness(&self) -> Result<Freshness, StatusError> {
+        if self.is_lake_lost().await {
+            // what is published is true of another lake
+            return Ok(Freshness { complete_through: None, final_through: None });
+        }
         let complete = self.store.complete_through(UtcMicros::now()).await.map_err(failed)?;
         let settled = self.store.final_through().await.map_err(failed)?;
         // without a CDN in front nothing can come later than `complete_through`
@@ -123,6 +123,7 @@ impl StatusSource for Sources {
         let stream = self.stream(&journals, &registered, &lacking, now).await?;
         let held_back_by =
             open().filter(|(journal, _)| journal.state == "silent").min_by_key(|(_, known)| known.through);
+        let elsewhere = self.store.trouble().await.map_err(failed)?;
         let sources = self.store.edge_sources().await.map_err(failed)?;
         let slowest = progress::slowest_silent(&sources, now, self.settle).filter(|_| self.has_edge());
         let source = slowest.map(|source| format!("source {}", source.name));
@@ -134,7 +135,8 @@ impl StatusSource for Sources {
             held_back_by: self
                 .lake_lost()
                 .await?
-                .or(self.topic.as_ref().and_then(TopicSource::problem))
+                .or(self.held_up.problem(Instant::now()))
+                .or(elsewhere)
                 .or(clock::told(&self.store).await.map_err(failed)?)
                 .or(held_back_by.map(|(journal, _)| format!("journal {}", journal.id)))
                 .or(source),
@@ -186,6 +188,19 @@ impl Sources {
             Standing::Lost(why) => Some(format!("lake: {why}")),
             Standing::Whole | Standing::Unknown => None,
         })
+    }
+
+    /// The same for answers: one that can't be told must not fail for that, and nothing is made by looking.
+    async fn is_lake_lost(&self) -> bool {
+        let is_lost = |standing: &Standing| matches!(standing, Standing::Lost(_));
+        if let Some(known) = &self.standing {
+            return is_lost(&known.borrow());
+        }
+        let has_held = |all: Vec<RegisteredJournal>| all.iter().any(|known| known.committed > 0);
+        self.store.journals().await.is_ok_and(has_held)
+            && standing::look(&self.lake, &mut None, &self.store, &self.directory)
+                .await
+                .is_ok_and(|found| is_lost(&found))
     }
 
     async fn stream(

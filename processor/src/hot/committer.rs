@@ -53,7 +53,8 @@ pub(super) struct Committer {
     pub(super) last_had_rows: bool,
     pub(super) failures: u32,
     pub(super) not_before: Option<Instant>,
-    pub(super) failing: Option<String>,
+    /// Why, and since when.
+    pub(super) failing: Option<(String, Instant)>,
     nag: Nag,
     enrich: Arc<dyn Enrich>,
     budget: Arc<Semaphore>,
@@ -341,8 +342,10 @@ impl Committer {
             Some(Tell::Still) => error!(failure, failures = self.failures, "still not committed; trying again"),
             None => {}
         }
-        self.failing = Some(failure.to_owned());
-        self.not_before = Some(Instant::now() + pause);
+        let now = Instant::now();
+        let since = self.failing.as_ref().map_or(now, |(_, since)| *since);
+        self.failing = Some((failure.to_owned(), since));
+        self.not_before = Some(now + pause);
         self.tell();
     }
 

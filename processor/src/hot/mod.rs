@@ -46,7 +46,7 @@ mod topics;
 pub(crate) mod window;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ingest::ports::{Coverage, Registry};
 use ingest::stream::Partition;
@@ -166,6 +166,8 @@ pub struct HotStatus {
     pub lag_seconds: f64,
     /// Why the last commit failed, until one lands.
     pub failing: Option<String>,
+    /// Since when none has landed that was tried.
+    pub failing_since: Option<Instant>,
     /// The share of clicks of `internal` links that is kept, while they are sampled.
     pub sampling: Option<f64>,
 }

@@ -66,8 +66,9 @@ impl Committer {
             })
             .collect();
         self.metrics.note_lag(&partitions, lag_seconds);
-        let (failing, sampling) = (self.failing.clone(), self.steering.rate());
-        self.status.send_replace(HotStatus { partitions, lag_seconds, failing, sampling });
+        let (failing, failing_since) = self.failing.clone().unzip();
+        let sampling = self.steering.rate();
+        self.status.send_replace(HotStatus { partitions, lag_seconds, failing, failing_since, sampling });
     }
 }
 

@@ -40,6 +40,7 @@ mod read;
 mod registry;
 #[cfg(test)]
 pub(crate) mod testing;
+mod troubles;
 mod visitor_keys;
 
 use std::fmt;

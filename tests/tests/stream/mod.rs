@@ -1,6 +1,7 @@
 //! Clicks through a topic, on the stand-in broker and, where `HIGHWATER_TEST_FLUVIO=host:port` names one, on a real cluster:
 //! every answered click is in the lake exactly once, whatever the broker does.
 
+mod apart;
 mod copies;
 mod faults;
 mod flow;

@@ -1,0 +1,64 @@
+//! Roles in processes of their own: whoever is asked tells what holds up others, and what the lake has lost.
+
+use serde_json::Value;
+
+use super::*;
+
+/// Whether status says that something of this sort holds clicks up.
+fn is_held_up(by: &'static str) -> impl Fn(&Value) -> bool {
+    move |status| status["held_back_by"].as_str().is_some_and(|why| why.starts_with(by))
+}
+
+/// Whether nothing does but logs of the edge, of which none come here.
+fn is_free(status: &Value) -> bool {
+    status["held_back_by"].as_str().is_none_or(|why| why.starts_with("source"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_only_reads_tells_what_holds_clicks_up_and_what_the_lake_has_lost() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut broker = broker(folder.path())?;
+    let settings = settings(&broker.address(), 2);
+    let mut redirect = node(&settings)?;
+    let role = || Node::new(crate::binary(), "domains = [\"go.test\"]", &settings);
+    let (mut process, mut query) = (role()?.sharing_data_of(&redirect), role()?.sharing_data_of(&redirect));
+    std::fs::write(redirect.data().join("admin.token"), redirect.ok(&["token", "add", "--operator"])?)?;
+    redirect.start_with(&["redirect"]).await?;
+    process.start_with(&["process"]).await?;
+    query.start_with(&["query"]).await?;
+
+    let load = load(&redirect);
+    load.more(200).await?;
+    broker.kill()?;
+    query.wait_for("/v1/status", PATIENCE, is_held_up("stream: ")).await?;
+    broker.start()?;
+    query.wait_for("/v1/status", PATIENCE, is_free).await?;
+    let ledger = load.end().await?;
+    check(&query, &ledger).await?;
+
+    for node in [&mut redirect, &mut process, &mut query] {
+        node.stop().await?;
+    }
+    query.ok(&["verify"])?;
+    let (lake, elsewhere) = (query.data().join("lake"), query.folder().join("elsewhere"));
+    std::fs::rename(&lake, &elsewhere)?;
+    query.start_with(&["query"]).await?;
+    query.wait_for("/v1/status", PATIENCE, is_held_up("lake: ")).await?;
+    let report = query.get("/v1/reports/clicks?class=all&interval_preset=24h").await?;
+    assert!(report["meta"]["complete_through"].is_null(), "{report:#}");
+    let verified = query.cli(&["verify", "--json"])?;
+    let told: Value = serde_json::from_slice(&verified.stdout)?;
+    let lost = told["stream"].as_str().unwrap_or_default();
+    assert!(
+        !verified.status.success() && told["ok"] == false && lost.contains("behind what was published"),
+        "{told:#}"
+    );
+    query.stop().await?;
+
+    std::fs::remove_dir_all(&lake)?;
+    std::fs::rename(&elsewhere, &lake)?;
+    query.ok(&["verify"])?;
+    query.start_with(&["query"]).await?;
+    query.wait_for("/v1/status", PATIENCE, is_free).await?;
+    query.stop().await
+}
