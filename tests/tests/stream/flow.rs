@@ -23,7 +23,9 @@ async fn clicks_go_through_the_topic_and_all_is_complete() -> Result<()> {
         stream["backend"] == "fluvio" && stream["partitions"].as_array().is_some_and(|parts| parts.len() == 3)
     };
     let status = node.wait_for("/v1/status", Duration::from_secs(30), is_whole).await?;
-    assert_eq!(status["held_back_by"], Value::Null, "{status:#}");
+    // nothing of the stream: only logs of the edge are still to come
+    let held = status["held_back_by"].as_str();
+    assert!(held.is_none_or(|by| by.starts_with("source: ")), "{status:#}");
     // what was answered is said to be complete soon
     let now = status["as_of"].as_str().unwrap_or_default().to_owned();
     let is_complete = |status: &Value| status["complete_through"].as_str().unwrap_or_default() > now.as_str();
