@@ -163,11 +163,13 @@ impl Committer {
                 Ok(()) = self.published.changed(), if !self.leaving.is_empty() => self.tell_left(),
                 () = tokio::time::sleep_until(wake.into()) => {}
             }
-            while let Ok(message) = news.try_recv() {
-                self.hear(message);
-            }
+            self.hear_all(&mut news);
             if self.policy.due(&self.waiting(give_up_at.is_some()), Instant::now()) == Due::Now {
                 self.commit_group().await;
+                // what has been read meanwhile tells how old a backlog is
+                if self.hear_all(&mut news) {
+                    self.tell();
+                }
             }
             self.steer();
             if give_up_at.is_some_and(|at| Instant::now() >= at) {
@@ -292,6 +294,16 @@ impl Committer {
         let newest = newest.max(self.newest_rate.map(|second| second.plus(Duration::from_secs(1))));
         let now = UtcMicros::now();
         self.window.lift(newest.map_or(now, |newest| newest.max(now)).plus(self.config.skew));
+    }
+
+    /// Hears what readers have sent by now; whether that was anything.
+    fn hear_all(&mut self, news: &mut mpsc::Receiver<Message>) -> bool {
+        let mut is_any = false;
+        while let Ok(message) = news.try_recv() {
+            self.hear(message);
+            is_any = true;
+        }
+        is_any
     }
 
     fn hear(&mut self, message: Message) {
