@@ -20,7 +20,8 @@ pub(super) const NO_LIMIT: &str = "[journal]\nmax_bytes = \"500GiB\"\nreserve = 
 
 /// Writes a sealed journal of `clicks` clicks for `node`, none of which the lake has. Gives its bytes.
 pub(super) async fn fill(node: &Node, clicks: u64) -> Result<u64> {
-    node.ok(&["link", "list"])?;
+    // makes the folder, and the store in it
+    node.ok(&["link", "add", "https://example.com/", "--code", "first"])?;
     let data = node.data();
     let store = LinkStore::open(&data.join("links.sqlite").display().to_string(), Domains::new(&["go.test"])?).await?;
     let took = Duration::from_secs(clicks / RATE + 60);
