@@ -23,7 +23,8 @@ const LEASE: Duration = Duration::from_secs(3);
 pub struct Cast {
     redirect: Node,
     processors: [Node; 2],
-    broker: Process,
+    /// None when the broker isn't ours.
+    broker: Option<Process>,
 }
 
 /// What became of it.
@@ -36,11 +37,17 @@ pub struct Deaths {
 }
 
 impl Cast {
-    /// Starts all on `settings`, which name the broker. Links and leases are on `server`, if there is one, else in a file.
+    /// Starts all on `settings`, which name the broker; without a `broker` it is one that may not be killed. Links and leases
+    /// are on `server`, if there is one, else in a file.
     ///
     /// # Errors
     /// When one of them doesn't start.
-    pub async fn start(binary: &Path, broker: Process, settings: &str, server: Option<&Postgres>) -> Result<Self> {
+    pub async fn start(
+        binary: &Path,
+        broker: Option<Process>,
+        settings: &str,
+        server: Option<&Postgres>,
+    ) -> Result<Self> {
         let node = |url: &str| {
             let more = format!("[links]\nurl = \"{url}\"\n[process]\nlease = \"{}s\"", LEASE.as_secs());
             Node::new(binary, "domains = [\"go.test\"]\nworkers = 2", &format!("{settings}\n{more}"))
@@ -71,16 +78,16 @@ impl Cast {
         let mut chance = StdRng::seed_from_u64(seed);
         for _ in 0..kills {
             tokio::time::sleep(Duration::from_millis(chance.random_range(50..1_500))).await;
-            match chance.random_range(0..4) {
-                0 => {
+            match (chance.random_range(0..4), &mut self.broker) {
+                (0, Some(broker)) => {
+                    broker.kill()?;
+                    broker.start()?;
+                }
+                (0 | 1, _) => {
                     self.redirect.kill()?;
                     self.redirect.start_with(&["redirect"]).await?;
                 }
-                1 => {
-                    self.broker.kill()?;
-                    self.broker.start()?;
-                }
-                which => self.kill_processor(which - 2, chance.random()).await?,
+                (which, _) => self.kill_processor(which - 2, chance.random()).await?,
             }
         }
         clicks.more(100).await?;

@@ -10,7 +10,7 @@ use fluvio_sc_schema::objects::{
 };
 use fluvio_sc_schema::partition::PartitionSpec;
 use fluvio_sc_schema::spu::SpuSpec;
-use fluvio_sc_schema::topic::{CleanupPolicy, SegmentBasedPolicy, TopicSpec, TopicStorageConfig};
+use fluvio_sc_schema::topic::{CleanupPolicy, SegmentBasedPolicy, TopicResolution, TopicSpec, TopicStorageConfig};
 use fluvio_sc_schema::{AdminSpec, TryEncodableFrom};
 use fluvio_socket::ClientConfig;
 use fluvio_spu_schema::server::fetch_offset::FetchOffsetsRequest;
@@ -48,10 +48,10 @@ impl Cluster {
     }
 
     /// The topic, if there is one.
-    pub(super) async fn topic(&self, controller: &mut Session) -> Result<Option<TopicSpec>, TopicError> {
+    pub(super) async fn topic(&self, controller: &mut Session) -> Result<Option<Metadata<TopicSpec>>, TopicError> {
         let topics: Vec<Metadata<TopicSpec>> =
             self.list(controller, "asking for the topic", &self.config.topic).await?;
-        Ok(topics.into_iter().find(|topic| topic.name == self.config.topic).map(|topic| topic.spec))
+        Ok(topics.into_iter().find(|topic| topic.name == self.config.topic))
     }
 
     /// Makes the topic as configured. That it is there already is as good.
@@ -85,10 +85,8 @@ impl Cluster {
         let name = ReplicaKey::new(&self.config.topic, partition).to_string();
         let partitions: Vec<Metadata<PartitionSpec>> = self.list(&mut controller, DOING, &self.config.topic).await?;
         let Some(found) = partitions.into_iter().find(|one| one.name == name) else {
-            let why = format!(
-                "there is no partition {name}; if the topic was deleted for good, `highwater stream renew` begins another \
-                 generation of it"
-            );
+            let topic = self.topic(&mut controller).await?;
+            let why = self.missing(&name, topic.map(|topic| topic.status.resolution));
             return Err(TopicError::Strange { doing: DOING, address: controller.address().to_owned(), why });
         };
         let brokers: Vec<Metadata<SpuSpec>> = self.list(&mut controller, DOING, "").await?;
@@ -103,6 +101,21 @@ impl Cluster {
             _ => broker.spec.public_endpoint.addr(),
         });
         Session::open(client).await
+    }
+
+    /// Why there is no partition `name`, where the topic stands like this.
+    fn missing(&self, name: &str, topic: Option<TopicResolution>) -> String {
+        match topic {
+            Some(TopicResolution::InsufficientResources) => format!(
+                "the cluster has no brokers for partition {name}: stream.fluvio.replication is {}, and no fewer must run",
+                self.config.replication
+            ),
+            Some(TopicResolution::Init | TopicResolution::Pending) => format!("partition {name} is still being made"),
+            _ => format!(
+                "there is no partition {name}; if the topic was deleted for good, `highwater stream renew` begins another \
+                 generation of it"
+            ),
+        }
     }
 
     /// Where a partition begins and ends, as its leader says.

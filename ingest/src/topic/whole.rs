@@ -63,8 +63,8 @@ impl Topic {
         let seen = self.present().await?;
         let mut controller = self.cluster.controller().await?;
         match self.cluster.topic(&mut controller).await? {
-            Some(spec) => {
-                let found = differences(config, &spec);
+            Some(topic) => {
+                let found = differences(config, &topic.spec);
                 if !found.wrong.is_empty() {
                     return Err(self.unusable(format!("{}; change one of them", found.wrong.join("; "))));
                 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io::{Error, Result};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fluvio_protocol::api::{Request, RequestHeader};
 use fluvio_protocol::link::ErrorCode;
@@ -25,6 +26,9 @@ use super::broker::Broker;
 use super::metadata;
 use super::tls::Socket;
 use super::wire::{Answers, Requests, Running, converse, versions};
+
+/// How long whoever makes a topic waits for SPUs that its partitions can be placed on, as at the real controller.
+const PLACED_WITHIN: Duration = Duration::from_secs(90);
 
 /// Serves a connection.
 ///
@@ -50,7 +54,7 @@ async fn handle(
     use AdminPublicDecodedRequest as Asked;
     match request {
         Asked::ApiVersionsRequest(asked) => answers.send(&asked.header, api_versions()?).await,
-        Asked::CreateRequest(asked) => answers.send(&asked.header, create(broker, &asked.request)).await,
+        Asked::CreateRequest(asked) => answers.send(&asked.header, create(broker, &asked.request).await).await,
         Asked::DeleteRequest(asked) => answers.send(&asked.header, delete(broker, &asked.request)).await,
         Asked::ListRequest(asked) => {
             let list = list(broker, &asked.request, asked.header.api_version()).map_err(Error::other)?;
@@ -66,16 +70,22 @@ async fn handle(
     }
 }
 
-fn create(broker: &Broker, request: &ObjectApiCreateRequest) -> Status {
+/// Makes a topic, and answers when its partitions have been placed, or won't be.
+async fn create(broker: &Broker, request: &ObjectApiCreateRequest) -> Status {
     let topic: anyhow::Result<Option<CreateRequest<TopicSpec>>> = request.downcast();
     let Ok(Some(topic)) = topic else {
         return Status::new(String::new(), ErrorCode::InvalidCreateRequest, None);
     };
     let (common, spec) = topic.parts();
-    match broker.create(&common.name, &spec, common.dry_run) {
-        Ok(()) => Status::new_ok(common.name),
-        Err((code, message)) => Status::new(common.name, code, Some(message)),
+    if let Err((code, message)) = broker.create(&common.name, &spec, common.dry_run) {
+        return Status::new(common.name, code, Some(message));
     }
+    if broker.store.topic(&common.name).is_none_or(|topic| !topic.partitions.is_empty()) {
+        return Status::new_ok(common.name);
+    }
+    tokio::time::sleep(PLACED_WITHIN).await;
+    let message = format!("only 0 out of {} provisioned", spec.partitions());
+    Status::new(common.name, ErrorCode::TopicNotProvisioned, Some(message))
 }
 
 fn delete(broker: &Broker, request: &ObjectApiDeleteRequest) -> Status {

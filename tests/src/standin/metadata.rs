@@ -12,7 +12,11 @@ pub(super) fn topics(broker: &Broker) -> Vec<Metadata<TopicSpec>> {
     let topics = broker.store.topics().into_iter().map(|(name, topic)| {
         let replicas = topic.partitions.iter().map(|one| (one.key.partition, vec![one.now.borrow().named]));
         let replica_map = replicas.collect();
-        let status = TopicStatus { resolution: TopicResolution::Provisioned, replica_map, ..Default::default() };
+        let resolution = match topic.partitions.is_empty() {
+            true => TopicResolution::InsufficientResources,
+            false => TopicResolution::Provisioned,
+        };
+        let status = TopicStatus { resolution, replica_map, ..Default::default() };
         Metadata { name, spec: topic.spec, status }
     });
     topics.collect()

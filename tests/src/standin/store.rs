@@ -24,6 +24,7 @@ use fluvio_sc_schema::topic::TopicSpec;
 use fluvio_spu_schema::server::consumer_offset::ConsumerOffset;
 use tokio::sync::watch;
 
+use super::broker::SPUS;
 use super::frames::Frames;
 use super::partition::Partition;
 
@@ -37,7 +38,7 @@ const OFFSETS_TOPIC: &str = "consumer-offset";
 pub(super) struct Topic {
     /// Its settings.
     pub(super) spec: TopicSpec,
-    /// Its partitions, by number.
+    /// Its partitions, by number; none when they could not be placed.
     pub(super) partitions: Vec<Arc<Partition>>,
 }
 
@@ -213,7 +214,9 @@ fn open_topic(name: &str, path: &Path, leader: SpuId) -> Result<Topic> {
         bytes => bytes?,
     };
     let spec = TopicSpec::decode_from(&mut Cursor::new(bytes), VERSION)?;
-    let partitions = (0..spec.partitions()).map(|number| {
+    // more copies than there are SPUs can't be placed: the topic waits for others
+    let is_placed = spec.replication_factor().is_none_or(|copies| copies as usize <= SPUS.len());
+    let partitions = (0..spec.partitions()).filter(|_| is_placed).map(|number| {
         let key = ReplicaKey::new(name, number);
         Ok(Arc::new(Partition::open(key, &path.join(format!("{number}.log")), leader)?))
     });

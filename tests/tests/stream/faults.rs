@@ -121,29 +121,3 @@ async fn what_was_evicted_unread_is_sent_again() -> Result<()> {
     node.ok(&["verify"])?;
     Ok(())
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_topic_that_was_made_anew_is_refused_until_an_operator_renews_it() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let mut broker = broker(folder.path())?;
-    let mut node = node(&settings(&broker.address(), 2))?;
-    node.start().await?;
-    let clicks = load(&node);
-    clicks.more(300).await?;
-    broker.kill()?;
-    for entry in std::fs::read_dir(folder.path())? {
-        let path = entry?.path();
-        if path.is_dir() { std::fs::remove_dir_all(path)? } else { std::fs::remove_file(path)? }
-    }
-    broker.start()?;
-    clicks.more(300).await?;
-    node.readyz_says("highwater stream renew").await?;
-    node.ok(&["stream", "renew"])?;
-    clicks.more(300).await?;
-    let ledger = clicks.end().await?;
-    check(&node, &ledger).await?;
-    is_well(&node).await?;
-    node.stop().await?;
-    node.ok(&["verify"])?;
-    check(&node, &ledger).await
-}

@@ -9,6 +9,7 @@ mod kills;
 mod outages;
 mod real;
 mod tls;
+mod topics;
 
 use std::path::Path;
 use std::time::Duration;

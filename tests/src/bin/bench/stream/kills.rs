@@ -18,7 +18,7 @@ pub(super) async fn run(setup: &Setup, kills: u32, seed: u64, table: &mut Table)
     broker.start()?;
     let server = Postgres::own("kills")?;
     let settings = settings(&broker);
-    let cast = Cast::start(&setup.binary, broker, &settings, server.as_ref()).await?;
+    let cast = Cast::start(&setup.binary, Some(broker), &settings, server.as_ref()).await?;
     let patience = Duration::from_secs(120);
     let Deaths { answered, unsure } = cast.die(kills, seed, RATE, patience).await?;
     let store = if server.is_some() { "PostgreSQL" } else { "SQLite" };
