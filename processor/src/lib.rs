@@ -11,6 +11,7 @@
 //! * [`classify`] – who made a request, by the rules of `rules.toml`
 //! * [`enrich`] – browser, system, device, referrer, campaign, language; event or log line → row
 //! * [`gaps`] – clicks known to be missing
+//! * [`geo`] – where an address is, by a geography database
 //! * [`hot`] – partitions of the stream into `clicks`
 //! * [`import`] – edge logs, chunk by chunk
 //! * [`lake`] – the Delta tables and their commits
@@ -23,6 +24,7 @@
 pub mod classify;
 pub mod enrich;
 pub mod gaps;
+pub mod geo;
 pub mod hot;
 pub mod import;
 pub mod lake;

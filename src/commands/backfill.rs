@@ -14,7 +14,7 @@ use super::{open, print};
 use crate::cli::{Backfill, IdMode as IdFlag, UnknownCodes as UnknownFlag};
 use crate::config::Config;
 use crate::logs::{self, Found};
-use crate::run::{enricher, imports};
+use crate::run::{enricher, geo, imports};
 
 /// Takes logs in.
 pub(crate) async fn run(arguments: Backfill, config: &Config) -> anyhow::Result<ExitCode> {
@@ -101,7 +101,7 @@ pub(super) fn unknown_codes(flag: UnknownFlag) -> UnknownCodes {
 /// What takes logs in, for commands.
 pub(super) async fn importer(config: &Config) -> anyhow::Result<Importer> {
     let store = open::link_store(config).await?;
-    imports::importer(config, &store, open::lake(config)?, Arc::new(enricher(config)?))
+    imports::importer(config, &store, open::lake(config)?, Arc::new(enricher(config, &geo::open(config)?)?))
 }
 
 /// What takes the files of a command in.

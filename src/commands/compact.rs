@@ -19,7 +19,9 @@ const MOST_PASSES: usize = 10_000;
 pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode> {
     let store = open::link_store(config).await?;
     let lake = open::lake(config)?;
-    let mut settler = Settler::new(&lake, Arc::new(store), Arc::new(enricher(config)?), settle_config(config)).await?;
+    let mut settler =
+        Settler::new(&lake, Arc::new(store), Arc::new(enricher(config, &Arc::default())?), settle_config(config))
+            .await?;
     let mut all = settler.correct_now().await?;
     for _ in 0..MOST_PASSES {
         let pass = settler.pass().await?;

@@ -7,6 +7,7 @@ mod fluvio;
 mod kubernetes;
 mod load;
 mod partitions;
+mod privacy;
 mod units;
 
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use check::problems;
 pub(crate) use load::{Loaded, load};
 pub(crate) use partitions::Partitions;
+pub(crate) use privacy::Geo;
 pub(crate) use units::{Size, Span};
 
 /// Everything that can be configured.
@@ -47,6 +49,8 @@ pub(crate) struct Config {
     pub(crate) journal: Journal,
     /// The processors.
     pub(crate) process: Process,
+    /// Where clients are.
+    pub(crate) geo: Geo,
     /// What carries clicks from journals to processors.
     pub(crate) stream: Stream,
 }
@@ -364,6 +368,7 @@ impl Default for Config {
             links: Links::default(),
             journal: Journal::default(),
             process: Process::default(),
+            geo: Geo::default(),
             stream: Stream::default(),
         }
     }

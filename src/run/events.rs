@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ingest::ports::{EventIntake, EventPost, EventsTaken, IntakeError, PortError};
+use processor::geo::Geo;
 use processor::import::EventDesk;
 use processor::lake::Lake;
 use processor::metrics::Metrics;
@@ -22,18 +23,19 @@ pub(crate) struct Events {
     store: LinkStore,
     lake: Lake,
     counted: Metrics,
+    geo: Arc<Geo>,
     desk: OnceCell<EventDesk>,
 }
 
 impl Events {
-    /// Into `lake`.
-    pub(crate) fn new(config: &Config, store: &LinkStore, lake: &Lake, counted: Metrics) -> Self {
-        let (config, store, lake) = (config.clone(), store.clone(), lake.clone());
-        Self { config, store, lake, counted, desk: OnceCell::new() }
+    /// Into `lake`; addresses are where `geo` says.
+    pub(crate) fn new(config: &Config, store: &LinkStore, lake: &Lake, counted: Metrics, geo: &Arc<Geo>) -> Self {
+        let (config, store, lake, geo) = (config.clone(), store.clone(), lake.clone(), Arc::clone(geo));
+        Self { config, store, lake, counted, geo, desk: OnceCell::new() }
     }
 
     fn make(&self) -> anyhow::Result<EventDesk> {
-        let enricher = Arc::new(enricher(&self.config)?);
+        let enricher = Arc::new(enricher(&self.config, &self.geo)?);
         let importer = importer(&self.config, &self.store, self.lake.clone(), enricher)?;
         Ok(EventDesk::new(&importer.with_metrics(self.counted.clone())))
     }

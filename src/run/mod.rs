@@ -12,6 +12,7 @@ mod backlog;
 mod changing;
 mod clock;
 mod events;
+pub(crate) mod geo;
 mod give_up;
 mod held_up;
 pub(crate) mod imports;

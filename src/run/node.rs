@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use ingest::ports::{JournalState, RegisteredJournal, Registry as _};
 use ingest::topic::Forwarded;
+use processor::geo::Geo;
 use processor::lake::Lake;
 use processor::metrics::Metrics;
 use prometheus_client::registry::Registry;
@@ -25,6 +26,7 @@ use super::access::Tokens;
 use super::changing::Changes;
 use super::clock::{self, ClockHealth};
 use super::events::Events;
+use super::geo;
 use super::held_up::HeldUp;
 use super::journals::node_name;
 use super::losses::Keeper;
@@ -136,6 +138,7 @@ async fn start(
     let (clock, health) = (ClockHealth::default(), CancellationToken::new());
     let ops = Ops::new(clock.clone());
     let serving = tokio::spawn(serve(sockets.ops, ops.clone().router(), health.clone()));
+    let geo = if roles.process || roles.manage { geo::follow(config, back)? } else { Arc::default() };
     let store = link_store(config).await?;
     watch_clock(config, &store, clock, roles, stop, back).await?;
     let token = if roles == Roles::ALL { first_token(config, &store).await? } else { None };
@@ -158,8 +161,8 @@ async fn start(
     let (mut counted, mut standing) = (None, None);
     let mut held_up = HeldUp { topic: through.as_ref().map(Through::health), hot: None };
     if roles.process {
-        let beside =
-            Beside { own: roles.redirect.then_some(&own), through: through.as_ref(), alone: is_alone(config, roles) };
+        let (own, through, alone) = (roles.redirect.then_some(&own), through.as_ref(), is_alone(config, roles));
+        let beside = Beside { own, through, alone, geo: &geo };
         let started = Process::start(config, &store, &lake, beside, &mut metrics, back).await?;
         (counted, standing, held_up.hot) = (Some(started.counted), Some(started.standing), Some(started.hot));
     }
@@ -170,7 +173,7 @@ async fn start(
         keep_losses(config, &store, own.clone(), standing.clone().map(|standing| (lake.clone(), standing)), back);
     }
     if let Some(socket) = sockets.manage {
-        let router = manage_router(config, &store, &lake, counted, &mut metrics);
+        let router = manage_router(config, &store, &lake, counted, &geo, &mut metrics);
         front.spawn("management API", serve(socket, router, front.stop_token()));
     }
     let mut login = None;
@@ -293,6 +296,7 @@ fn manage_router(
     store: &LinkStore,
     lake: &Lake,
     counted: Option<Metrics>,
+    geo: &Arc<Geo>,
     metrics: &mut Registry,
 ) -> axum::Router {
     let counted = counted.unwrap_or_else(|| {
@@ -306,7 +310,7 @@ fn manage_router(
         edge_provider: config.edge.provider.clone(),
         ..ManageConfig::default()
     };
-    let events = Arc::new(Events::new(config, store, lake, counted));
+    let events = Arc::new(Events::new(config, store, lake, counted, geo));
     manage::router(store.clone(), Arc::new(Uploads::into(lake)), events, settings)
 }
 

@@ -9,6 +9,7 @@ use anyhow::Context;
 use ingest::journal::JournalPartition;
 use ingest::stream::Partition;
 use processor::enrich::{EnrichConfig, Enricher};
+use processor::geo::Geo;
 use processor::hot::{HotConfig, HotPath, HotStatus, Seating};
 use processor::lake::{Lake, LakeOptions};
 use processor::metrics::Metrics;
@@ -46,6 +47,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) through: Option<&'a Through>,
     /// No other process can be taking uploads now.
     pub(crate) alone: bool,
+    /// Where addresses are.
+    pub(crate) geo: &'a Arc<Geo>,
 }
 
 /// The process role at work.
@@ -81,7 +84,7 @@ impl Process {
         metrics: &mut Registry,
         back: &mut Tasks,
     ) -> anyhow::Result<Processing> {
-        let Beside { own, through, alone } = beside;
+        let Beside { own, through, alone, geo } = beside;
         // before anything is read for it
         lake.prove().await.with_context(|| format!("lake = {:?}", config.lake_root()))?;
         let lake_watcher = standing::Watcher::new(lake.clone(), store.clone(), config.journal_dir()).await;
@@ -95,7 +98,7 @@ impl Process {
         counted.register(metrics);
         let registry: Arc<LinkStore> = Arc::new(store.clone());
         lake.metrics().register(metrics);
-        let enricher = Arc::new(enricher(config)?);
+        let enricher = Arc::new(enricher(config, geo)?);
         let hot = HotPath::new(
             lake.clone(),
             Arc::clone(&registry) as _,
@@ -250,8 +253,12 @@ fn hot_config(config: &Config) -> HotConfig {
 ///
 /// # Errors
 /// When the rules are broken.
-pub(crate) fn enricher(config: &Config) -> anyhow::Result<Enricher> {
-    Ok(Enricher::new(&EnrichConfig { own_domains: config.redirect.domains.clone(), ..EnrichConfig::default() })?)
+pub(crate) fn enricher(config: &Config, geo: &Arc<Geo>) -> anyhow::Result<Enricher> {
+    Ok(Enricher::new(&EnrichConfig {
+        own_domains: config.redirect.domains.clone(),
+        geo: Arc::clone(geo),
+        ..EnrichConfig::default()
+    })?)
 }
 
 /// How long records wait, as configured.

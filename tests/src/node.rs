@@ -202,6 +202,19 @@ impl Node {
         }
     }
 
+    /// Waits until its log holds `part`.
+    ///
+    /// # Errors
+    /// When it doesn't in time; the message holds the log.
+    pub async fn log_says(&self, part: &str) -> Result<()> {
+        let begin = Instant::now();
+        while !self.log().contains(part) {
+            ensure!(begin.elapsed() < PATIENCE, "the log doesn't say {part:?}:\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
     /// `kill -9`.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod edge_logs;
 mod errors;
 mod events;
 mod exact;
+mod geo;
 mod losses;
 mod postgres;
 mod product;

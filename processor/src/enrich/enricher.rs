@@ -14,9 +14,11 @@ use schemas::{Class, Click, ClickEvent, ClickId, LinkHistory, LinkId, Method, Re
 
 use super::cache::{AgentCache, KnownAgent};
 use super::intern::{Destination, Destinations, Texts};
+use super::place::{self, Located};
 use super::short::{Short, network};
 use super::{agent, locale, referrer, utm};
 use crate::classify::{Classifier, Request, RulesError};
+use crate::geo::Geo;
 
 /// The longest user agent that is kept, in bytes: as long as the wire format lets one be.
 const MAX_AGENT_BYTES: usize = schemas::event::MAX_TEXT_BYTES;
@@ -33,11 +35,13 @@ pub struct EnrichConfig {
     pub own_domains: Vec<String>,
     /// Memory for what is known of user agents, in bytes.
     pub cache_bytes: usize,
+    /// Where addresses are.
+    pub geo: Arc<Geo>,
 }
 
 impl Default for EnrichConfig {
     fn default() -> Self {
-        Self { own_domains: Vec::new(), cache_bytes: 16 << 20 }
+        Self { own_domains: Vec::new(), cache_bytes: 16 << 20, geo: Arc::default() }
     }
 }
 
@@ -65,6 +69,7 @@ pub struct EdgeLine<'a> {
 pub struct Enricher {
     classifier: Classifier,
     agents: AgentCache,
+    geo: Arc<Geo>,
     /// Lower case, without ports.
     own_domains: Vec<String>,
 }
@@ -91,7 +96,7 @@ struct Seen<'a> {
     referrer: &'a str,
     query: &'a str,
     language: &'a str,
-    country: &'a str,
+    place: place::Told<'a>,
     weight: f64,
 }
 
@@ -102,7 +107,7 @@ struct Told<'a> {
     verdict: Cow<'a, Verdict>,
     destination: Option<&'a Destination>,
     referrer: Option<Cow<'a, str>>,
-    country: Option<Short>,
+    place: Located<'a>,
     language: Option<Short>,
     /// Of the click's own query.
     utm: Option<[Option<Cow<'a, str>>; 5]>,
@@ -131,9 +136,9 @@ impl Told<'_> {
             verdict: &self.verdict,
             method: seen.method,
             status: i32::from(seen.status),
-            country: self.country.as_deref(),
-            region: None,
-            city: None,
+            country: self.place.country(),
+            region: self.place.region(),
+            city: self.place.city(),
             agent_info: &known.info,
             import_id: seen.import_id,
             referrer: self.referrer.as_deref(),
@@ -202,7 +207,13 @@ impl Enricher {
     /// With rules of one's own.
     pub fn with_classifier(classifier: Classifier, config: &EnrichConfig) -> Self {
         let own_domains = config.own_domains.iter().map(|domain| referrer::without_port(domain).to_ascii_lowercase());
-        Self { classifier, agents: AgentCache::new(config.cache_bytes), own_domains: own_domains.collect() }
+        let (agents, geo) = (AgentCache::new(config.cache_bytes), Arc::clone(&config.geo));
+        Self { classifier, agents, geo, own_domains: own_domains.collect() }
+    }
+
+    /// Where addresses are.
+    pub fn geo(&self) -> &Arc<Geo> {
+        &self.geo
     }
 
     /// The rules in force.
@@ -233,7 +244,7 @@ impl Enricher {
             referrer: event.referrer,
             query: event.query,
             language: event.language,
-            country: event.country,
+            place: place::Told { country: event.country, region: "", city: "" },
             weight: 1.0,
         };
         self.told(&seen, |told| TEXTS.with_borrow_mut(|texts| told.click(texts)))
@@ -278,7 +289,7 @@ impl Enricher {
             referrer: request.referrer,
             query: request.query,
             language: request.language,
-            country: request.country,
+            place: place::Told { country: request.country, region: "", city: "" },
             weight: if line.is_internal { UNWEIGHED } else { 1.0 },
         };
         self.told(&seen, |told| then(&told.row()))
@@ -294,7 +305,7 @@ impl Enricher {
                 known: &known,
                 destination: destinations.get(seen.destination),
                 referrer: referrer::host(seen.referrer).filter(|host| !self.is_own(host, seen.domain)),
-                country: locale::country(seen.country),
+                place: Located::of(seen.place, seen.address, &self.geo),
                 language: locale::language(seen.language),
                 utm: utm::of_query(seen.query),
                 client_net: seen.address.map(network),

@@ -1,6 +1,16 @@
 //! Language and country of a client, as far as the request says.
 
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+use schemas::event::cut;
+
 use super::short::Short;
+
+/// The longest name of a place that is kept, in bytes.
+const MAX_NAME_BYTES: usize = 128;
+/// What edges and logs write where they don't know a place.
+const UNKNOWN: [&str; 7] = ["-", "?", "xx", "zz", "n/a", "null", "unknown"];
 
 /// ISO 3166-1 alpha-2, and Kosovo's XK, which edges and geography databases use.
 const COUNTRIES: &str = "ADAEAFAGAIALAMAOAQARASATAUAWAXAZBABBBDBEBFBGBHBIBJBLBMBNBOBQBRBSBTBVBWBYBZCACCCDCFCGCHCICKCLCM\
@@ -10,13 +20,55 @@ NLNONPNRNUNZOMPAPEPFPGPHPKPLPMPNPRPSPTPWPYQARERORSRURWSASBSCSDSESGSHSISJSKSLSMSN
 TRTTTVTWTZUAUGUMUSUYUZVAVCVEVGVIVNVUWFWSXKYEYTZAZMZW";
 
 /// A country's code in upper case; `None` for what is none, such as an edge's `XX` (unknown) and `T1` (Tor).
-pub(super) fn country(text: &str) -> Option<Short> {
+pub(crate) fn country(text: &str) -> Option<Short> {
     let &[a, b] = text.trim().as_bytes() else { return None };
     let code = [a.to_ascii_uppercase(), b.to_ascii_uppercase()];
     let known = COUNTRIES.as_bytes().chunks_exact(2).any(|country| country == code);
     let mut short = Short::EMPTY;
     code.into_iter().for_each(|byte| short.push(byte));
     known.then_some(short)
+}
+
+/// A region within `country`, by its code or name. Of a code with its country's in front (`NL-NH` of ISO 3166-2, `USCA`
+/// of Unicode) only the region's own part is left, so that all who tell a code tell the same.
+pub(crate) fn region<'a>(text: &'a str, country: &str) -> Option<Cow<'a, str>> {
+    let name = name(text)?;
+    let own = name.get(..country.len()).filter(|start| !country.is_empty() && start.eq_ignore_ascii_case(country));
+    let rest = own.map(|start| &name[start.len()..]);
+    // a region's own code has three letters at most
+    let is_code = |code: &str| {
+        (2..=3).contains(&code.len()) && code.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
+    };
+    let from = match rest {
+        Some(rest) if rest.starts_with('-') && rest.len() > 1 => country.len() + 1,
+        Some(rest) if is_code(rest) => country.len(),
+        _ => return Some(name),
+    };
+    Some(match name {
+        Cow::Borrowed(text) => Cow::Borrowed(&text[from..]),
+        Cow::Owned(text) => Cow::Owned(text[from..].to_owned()),
+    })
+}
+
+/// The name of a city.
+pub(crate) fn city(text: &str) -> Option<Cow<'_, str>> {
+    name(text)
+}
+
+/// A place's name in plain text: percent-encoding undone, as edges put it into headers; `None` where it says that the
+/// place isn't known.
+fn name(text: &str) -> Option<Cow<'_, str>> {
+    let text = cut(text.trim(), 3 * MAX_NAME_BYTES + 3);
+    let plain = if text.contains('%') { percent_decode_str(text).decode_utf8_lossy() } else { Cow::Borrowed(text) };
+    let plain = match plain.chars().any(char::is_control) {
+        true => Cow::Owned(plain.chars().filter(|c| !c.is_control()).collect::<String>()),
+        false => plain,
+    };
+    let kept = match plain {
+        Cow::Borrowed(text) => Cow::Borrowed(cut(text.trim(), MAX_NAME_BYTES)),
+        Cow::Owned(text) => Cow::Owned(cut(text.trim(), MAX_NAME_BYTES).to_owned()),
+    };
+    (!kept.is_empty() && !UNKNOWN.iter().any(|word| kept.eq_ignore_ascii_case(word))).then_some(kept)
 }
 
 /// The first language that a client asks for, as `ll`, `ll-RR` or `ll-Ssss-RR`: BCP 47 without variants and extensions,
@@ -77,6 +129,44 @@ mod tests {
         assert_eq!(COUNTRIES.len(), 2 * 250);
         let codes: Vec<&[u8]> = COUNTRIES.as_bytes().chunks_exact(2).collect();
         assert!(codes.is_sorted() && codes.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn regions_are_told_alike_whoever_tells_them() {
+        for (text, of, expected) in [
+            ("NH", "NL", Some("NH")),
+            ("NL-NH", "NL", Some("NH")),
+            ("nl-NH", "NL", Some("NH")),
+            ("USCA", "US", Some("CA")),
+            ("COR", "CO", Some("COR")),
+            ("CO-COR", "CO", Some("COR")),
+            ("US-", "US", Some("US-")),
+            ("North Holland", "NL", Some("North Holland")),
+            ("Bern", "BE", Some("Bern")),
+            ("GB-ENG", "", Some("GB-ENG")),
+            ("%C3%8Ele-de-France", "FR", Some("Île-de-France")),
+            ("é", "NL", Some("é")),
+            ("-", "NL", None),
+            ("", "NL", None),
+        ] {
+            assert_eq!(region(text, of).as_deref(), expected, "{text} of {of}");
+        }
+    }
+
+    #[test]
+    fn cities_are_plain_bounded_text_or_none() {
+        for (text, expected) in [
+            ("Amsterdam", Some("Amsterdam")),
+            (" S%C3%A3o Paulo ", Some("São Paulo")),
+            ("100%", Some("100%")),
+            ("a%00%0Ab", Some("ab")),
+            ("?", None),
+            ("Unknown", None),
+            ("%20", None),
+        ] {
+            assert_eq!(city(text).as_deref(), expected, "{text}");
+        }
+        assert_eq!(city(&"é".repeat(500)).map(|city| city.len()), Some(MAX_NAME_BYTES));
     }
 
     #[test]

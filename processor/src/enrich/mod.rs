@@ -12,7 +12,7 @@
 //!
 //! * `agent`: user agents by uap-core's rules; `device`: the sort of device
 //! * `cache`, `intern`, `short`: what makes the common case cheap
-//! * `referrer`, `utm`, `locale`: what the request's texts say
+//! * `referrer`, `utm`, `locale`: what the request's texts say; `place`: where it came from
 //! * [`facts`], `merge`: whether a record knows better than a row, and the row that knows what both know
 
 mod agent;
@@ -21,8 +21,9 @@ mod device;
 mod enricher;
 pub mod facts;
 mod intern;
-mod locale;
+pub(crate) mod locale;
 mod merge;
+mod place;
 mod referrer;
 mod short;
 mod utm;

@@ -10,7 +10,7 @@ const MOST_BYTES: usize = 19;
 
 /// A short text of ASCII; what doesn't fit is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Short {
+pub(crate) struct Short {
     bytes: [u8; MOST_BYTES],
     length: usize,
 }

@@ -1,0 +1,183 @@
+//! Where an address is, by a geography database in MaxMind's format (MMDB), whoever made it.
+//!
+//! ```text
+//! address ─► tree ─► offset of a record ─► places of this thread ─(first time)─► decoded
+//! ```
+//! The file is read once and looked at again: a newer one takes its place once it has been checked, and a bad one leaves
+//! the last good one in force. Many networks share a record, so what has been decoded is kept by its offset: one small
+//! table a thread, each record has one place in it, nothing waits for anyone.
+//!
+//! # Failure
+//! Without a file every place is unknown. A file that is named and can't be used is an error at the start, a complaint
+//! later ([`Geo::look`]). An address that a damaged tree can't answer for is somewhere unknown.
+
+mod file;
+mod record;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use file::{Database, Stamp};
+
+pub use record::Place;
+
+/// Records that a thread keeps decoded; a power of two.
+const PLACES: usize = 8_192;
+
+thread_local! {
+    static KNOWN: RefCell<Known> = RefCell::default();
+}
+
+/// Why a geography database can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum GeoError {
+    /// It can't be read.
+    #[error("{path} can't be read: {source}", path = .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It is no such database, or damaged.
+    #[error("{path} is no geography database in MMDB format that can be used: {why}", path = .path.display())]
+    Unfit {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What is in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InForce {
+    /// What its maker calls it.
+    pub kind: String,
+    /// When it was made, seconds since 1970.
+    pub made: u64,
+}
+
+/// A geography database that may be replaced at any moment, or none.
+#[derive(Debug, Default)]
+pub struct Geo {
+    path: Option<PathBuf>,
+    now: RwLock<Option<Database>>,
+    looked: Mutex<Looked>,
+}
+
+/// What has been seen of the file.
+#[derive(Debug, Default)]
+struct Looked {
+    /// As it was when it was last taken, or found bad.
+    judged: Option<Stamp>,
+    /// As it was at the last look, if not so.
+    changing: Option<Stamp>,
+}
+
+impl Geo {
+    /// None: every place is unknown.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// The database in a file.
+    ///
+    /// # Errors
+    /// [`GeoError`] when there is none, or none that can be used.
+    pub fn open(path: &Path) -> Result<Self, GeoError> {
+        let stamp = Stamp::of(path)?;
+        let database = Database::read(path)?;
+        let looked = Looked { judged: Some(stamp), changing: None };
+        Ok(Self { path: Some(path.to_owned()), now: RwLock::new(Some(database)), looked: Mutex::new(looked) })
+    }
+
+    /// Whether there is a file.
+    pub fn is_some(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// What is in force, if anything is.
+    pub fn in_force(&self) -> Option<InForce> {
+        self.now.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(Database::describe)
+    }
+
+    /// Looks whether the file has changed, and takes it if it is good: then says what is in force now. A file is only
+    /// read when it looks the same as the last time, so that one that is just being written isn't. Reads a whole file:
+    /// not for a thread that others wait for.
+    ///
+    /// # Errors
+    /// [`GeoError`], once for each such file; what was in force still is.
+    pub fn look(&self) -> Result<Option<InForce>, GeoError> {
+        let Some(path) = &self.path else { return Ok(None) };
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = match Stamp::of(path) {
+            Ok(stamp) => stamp,
+            // as good as a bad file
+            Err(_) if looked.judged.is_none() => return Ok(None),
+            Err(error) => {
+                *looked = Looked::default();
+                return Err(error);
+            }
+        };
+        if looked.judged == Some(stamp) {
+            looked.changing = None;
+            return Ok(None);
+        }
+        if looked.changing.replace(stamp) != Some(stamp) {
+            return Ok(None);
+        }
+        *looked = Looked { judged: Some(stamp), changing: None };
+        let database = Database::read(path)?;
+        let said = database.describe();
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = Some(database);
+        Ok(Some(said))
+    }
+
+    /// Where an address is; `None` when that isn't known.
+    pub fn place(&self, address: IpAddr) -> Option<Arc<Place>> {
+        self.path.as_ref()?;
+        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
+        let database = now.as_ref()?;
+        let record = database.find(address)?;
+        KNOWN.with_borrow_mut(|known| known.place(record, || database.decode(address)))
+    }
+}
+
+/// A record of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Record {
+    /// Which database, of all that this process has read.
+    of: u64,
+    offset: usize,
+}
+
+/// The places that a thread has met.
+#[derive(Debug, Default)]
+struct Known(Vec<Option<(Record, Option<Arc<Place>>)>>);
+
+impl Known {
+    fn place(&mut self, record: Record, decode: impl FnOnce() -> Option<Arc<Place>>) -> Option<Arc<Place>> {
+        if self.0.is_empty() {
+            self.0.resize_with(PLACES, || None);
+        }
+        // offsets are multiples of nothing in particular, yet neighbours are near each other
+        let at = record.offset.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> (usize::BITS - PLACES.ilog2());
+        match &self.0[at] {
+            Some((known, place)) if *known == record => place.clone(),
+            _ => {
+                let place = decode();
+                self.0[at] = Some((record, place.clone()));
+                place
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
