@@ -12,6 +12,7 @@ mod demo;
 #[cfg(test)]
 mod deploy;
 mod logs;
+mod rules;
 mod run;
 
 use std::process::ExitCode;

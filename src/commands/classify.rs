@@ -5,18 +5,20 @@ use std::io::BufReader;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use processor::classify::{Classifier, Evaluation, Request, evaluate};
+use processor::classify::{Evaluation, Request, evaluate};
 use serde_json::json;
 
 use super::print;
 use crate::cli::Classify;
+use crate::config::Config;
+use crate::rules::Source;
 
 /// The headers that say a browser fetches ahead.
 const PURPOSE: &[&str] = &["sec-purpose", "purpose", "x-moz", "x-purpose"];
 
 /// Judges and prints.
-pub(crate) fn run(arguments: &Classify) -> anyhow::Result<ExitCode> {
-    let classifier = Classifier::builtin()?;
+pub(crate) fn run(arguments: &Classify, config: &Config) -> anyhow::Result<ExitCode> {
+    let classifier = Source::of(config).load()?;
     if let Some(path) = &arguments.tsv {
         let file = File::open(path).with_context(|| format!("can't open {}", path.display()))?;
         let evaluation = evaluate(&classifier, BufReader::new(file)).with_context(|| path.display().to_string())?;

@@ -7,14 +7,18 @@ use serde_json::json;
 use super::print;
 use crate::cli::ConfigCommand;
 use crate::config::Loaded;
+use crate::rules::Source;
 
 /// A configuration that could be loaded is right; showing it names where each value came from.
 pub(crate) fn run(command: &ConfigCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     match command {
-        ConfigCommand::Check => match loaded.file() {
-            Some(file) => print::line(&format!("{}: the configuration is valid", file.display()))?,
-            None => print::line("the configuration is valid: defaults and environment, no file")?,
-        },
+        ConfigCommand::Check => {
+            Source::of(&loaded.config).load()?;
+            match loaded.file() {
+                Some(file) => print::line(&format!("{}: the configuration is valid", file.display()))?,
+                None => print::line("the configuration is valid: defaults and environment, no file")?,
+            }
+        }
         ConfigCommand::Show(flags) if flags.json => {
             let values: serde_json::Map<_, _> = loaded
                 .origins()

@@ -43,7 +43,7 @@ pub(crate) fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     let config = loaded.config.clone();
     match cli.command {
         Command::Config(command) => config::run(&command, &loaded),
-        Command::Classify(arguments) => classify::run(&arguments),
+        Command::Classify(arguments) => classify::run(&arguments, &config),
         Command::Up(up) => run::run(config, Roles::ALL, up.demo).map(|()| ExitCode::SUCCESS),
         Command::Redirect => run::run(config, Roles::REDIRECT, false).map(|()| ExitCode::SUCCESS),
         Command::Manage => run::run(config, Roles::MANAGE, false).map(|()| ExitCode::SUCCESS),

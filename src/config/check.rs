@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Backend, Config, Partitions, edge_logs, fluvio};
+use super::{Backend, Config, Partitions, classify, edge_logs, fluvio};
 
 /// Schemes of addresses that a lake may have.
 const LAKES: [&str; 4] = ["file", "s3", "gs", "az"];
@@ -35,6 +35,7 @@ pub(crate) fn problems(config: &Config) -> Vec<String> {
     if config.stream.backend == Backend::Fluvio {
         wrong.extend(fluvio::problems(&config.stream.fluvio));
     }
+    wrong.extend(classify::problems(config));
     sharing(config, &mut wrong);
     log_rules(config, &mut wrong);
     lake_storage(config, &mut wrong);

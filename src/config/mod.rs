@@ -2,6 +2,7 @@
 //! then the environment (`HIGHWATER_SECTION__KEY`), then flags; [`fn@load`] merges them, [`check`] judges them.
 
 mod check;
+mod classify;
 mod edge_logs;
 mod fluvio;
 mod kubernetes;
@@ -18,6 +19,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use check::problems;
+pub(crate) use classify::Classify;
 pub(crate) use load::{Loaded, load};
 pub(crate) use partitions::Partitions;
 pub(crate) use privacy::Geo;
@@ -53,6 +55,8 @@ pub(crate) struct Config {
     pub(crate) geo: Geo,
     /// What carries clicks from journals to processors.
     pub(crate) stream: Stream,
+    /// Who is a person.
+    pub(crate) classify: Classify,
 }
 
 /// `[redirect]`
@@ -370,6 +374,7 @@ impl Default for Config {
             process: Process::default(),
             geo: Geo::default(),
             stream: Stream::default(),
+            classify: Classify::default(),
         }
     }
 }

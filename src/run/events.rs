@@ -5,16 +5,28 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ingest::ports::{EventIntake, EventPost, EventsTaken, IntakeError, PortError};
+use processor::enrich::Enricher;
 use processor::geo::Geo;
 use processor::import::EventDesk;
 use processor::lake::Lake;
 use processor::metrics::Metrics;
 use redirect::links::LinkStore;
 use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
 
-use super::enricher;
 use super::imports::importer;
+use super::process::following_enricher;
 use crate::config::Config;
+use crate::rules::RulesMetrics;
+
+/// What makes rows of posted events.
+#[derive(Debug)]
+pub(crate) enum Rows {
+    /// That of the process role beside it.
+    Beside(Arc<Enricher>),
+    /// One of its own, whose rules follow their files until it is told to stop.
+    Own(Arc<Geo>, RulesMetrics, CancellationToken),
+}
 
 /// Takes posted events in.
 #[derive(Debug)]
@@ -23,19 +35,26 @@ pub(crate) struct Events {
     store: LinkStore,
     lake: Lake,
     counted: Metrics,
-    geo: Arc<Geo>,
+    rows: Rows,
     desk: OnceCell<EventDesk>,
 }
 
 impl Events {
-    /// Into `lake`; addresses are where `geo` says.
-    pub(crate) fn new(config: &Config, store: &LinkStore, lake: &Lake, counted: Metrics, geo: &Arc<Geo>) -> Self {
-        let (config, store, lake, geo) = (config.clone(), store.clone(), lake.clone(), Arc::clone(geo));
-        Self { config, store, lake, counted, geo, desk: OnceCell::new() }
+    /// Into `lake`.
+    pub(crate) fn new(config: &Config, store: &LinkStore, lake: &Lake, counted: Metrics, rows: Rows) -> Self {
+        let (config, store, lake) = (config.clone(), store.clone(), lake.clone());
+        Self { config, store, lake, counted, rows, desk: OnceCell::new() }
     }
 
     fn make(&self) -> anyhow::Result<EventDesk> {
-        let enricher = Arc::new(enricher(&self.config, &self.geo)?);
+        let enricher = match &self.rows {
+            Rows::Beside(enricher) => Arc::clone(enricher),
+            Rows::Own(geo, metrics, stop) => {
+                let (enricher, watching) = following_enricher(&self.config, geo, metrics.clone(), stop.clone())?;
+                tokio::spawn(watching);
+                enricher
+            }
+        };
         let importer = importer(&self.config, &self.store, self.lake.clone(), enricher)?;
         Ok(EventDesk::new(&importer.with_metrics(self.counted.clone())))
     }

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::access::Tokens;
 use super::changing::Changes;
 use super::clock::{self, ClockHealth};
-use super::events::Events;
+use super::events::{Events, Rows};
 use super::geo;
 use super::held_up::HeldUp;
 use super::journals::node_name;
@@ -46,6 +46,7 @@ use super::{Roles, signals};
 use crate::commands::link_store;
 use crate::config::Config;
 use crate::demo;
+use crate::rules::{RulesMetrics, Source};
 
 /// How long the front (listeners) and the back (journals, hot path, settler) may each take to stop, and how long the
 /// lake may take to catch up in between.
@@ -158,13 +159,14 @@ async fn start(
         (own, forwarded) = (started.own, started.forwarded);
         metrics.register_collector(Box::new(JournalMetrics { journals: own.clone(), committed }));
     }
-    let (mut counted, mut standing) = (None, None);
+    let (mut counted, mut standing, mut enricher) = (None, None, None);
     let mut held_up = HeldUp { topic: through.as_ref().map(Through::health), hot: None };
     if roles.process {
         let (own, through, alone) = (roles.redirect.then_some(&own), through.as_ref(), is_alone(config, roles));
         let beside = Beside { own, through, alone, geo: &geo };
         let started = Process::start(config, &store, &lake, beside, &mut metrics, back).await?;
         (counted, standing, held_up.hot) = (Some(started.counted), Some(started.standing), Some(started.hot));
+        enricher = Some(started.enricher);
     }
     if roles.process || through.is_some() {
         back.spawn("troubles", told(held_up.clone(), store.clone(), back.stop_token()));
@@ -173,7 +175,11 @@ async fn start(
         keep_losses(config, &store, own.clone(), standing.clone().map(|standing| (lake.clone(), standing)), back);
     }
     if let Some(socket) = sockets.manage {
-        let router = manage_router(config, &store, &lake, counted, &geo, &mut metrics);
+        let rows = match enricher {
+            Some(enricher) => Rows::Beside(enricher),
+            None => own_rows(config, &geo, &mut metrics, front.stop_token())?,
+        };
+        let router = manage_router(config, (&store, &lake), counted, rows, &mut metrics);
         front.spawn("management API", serve(socket, router, front.stop_token()));
     }
     let mut login = None;
@@ -293,10 +299,9 @@ fn is_alone(config: &Config, roles: Roles) -> bool {
 /// The management API; what it takes in is counted with what the process role does, if this process has it.
 fn manage_router(
     config: &Config,
-    store: &LinkStore,
-    lake: &Lake,
+    (store, lake): (&LinkStore, &Lake),
     counted: Option<Metrics>,
-    geo: &Arc<Geo>,
+    rows: Rows,
     metrics: &mut Registry,
 ) -> axum::Router {
     let counted = counted.unwrap_or_else(|| {
@@ -310,8 +315,17 @@ fn manage_router(
         edge_provider: config.edge.provider.clone(),
         ..ManageConfig::default()
     };
-    let events = Arc::new(Events::new(config, store, lake, counted, geo));
+    let events = Arc::new(Events::new(config, store, lake, counted, rows));
     manage::router(store.clone(), Arc::new(Uploads::into(lake)), events, settings)
+}
+
+/// What makes rows of posted events where no process role is beside it: made when the first come, but of rules that are
+/// right now.
+fn own_rows(config: &Config, geo: &Arc<Geo>, metrics: &mut Registry, stop: CancellationToken) -> anyhow::Result<Rows> {
+    let rules = RulesMetrics::default();
+    rules.register(metrics);
+    rules.in_force(Source::of(config).load()?.version());
+    Ok(Rows::Own(Arc::clone(geo), rules, stop))
 }
 
 /// What this process sees of the way of clicks.

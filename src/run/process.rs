@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use ingest::journal::JournalPartition;
 use ingest::stream::Partition;
+use processor::classify::Classifier;
 use processor::enrich::{EnrichConfig, Enricher};
 use processor::geo::Geo;
 use processor::hot::{HotConfig, HotPath, HotStatus, Seating};
@@ -28,6 +29,7 @@ use super::topic::Through;
 use super::uploads::{self, Parts};
 use super::{id_mode, progress, retire};
 use crate::config::Config;
+use crate::rules::{self, RulesMetrics, Source, Watched};
 
 /// Partitions handed over ahead of the hot path's taking them.
 const HANDED_OVER: usize = 16;
@@ -60,6 +62,8 @@ pub(crate) struct Processing {
     pub(crate) standing: watch::Receiver<Standing>,
     /// How far the hot path is.
     pub(crate) hot: watch::Receiver<HotStatus>,
+    /// What makes rows, by rules that follow their files.
+    pub(crate) enricher: Arc<Enricher>,
 }
 
 impl Process {
@@ -98,7 +102,13 @@ impl Process {
         counted.register(metrics);
         let registry: Arc<LinkStore> = Arc::new(store.clone());
         lake.metrics().register(metrics);
-        let enricher = Arc::new(enricher(config, geo)?);
+        let rules = RulesMetrics::default();
+        rules.register(metrics);
+        let (enricher, watching) = following_enricher(config, geo, rules, back.stop_token())?;
+        back.spawn("rules", async move {
+            watching.await;
+            Ok(())
+        });
         let hot = HotPath::new(
             lake.clone(),
             Arc::clone(&registry) as _,
@@ -119,7 +129,7 @@ impl Process {
         back.spawn("hot path", async move { Ok(hot.run(partitions, stop).await?) });
         let parts = Parts { config, store, lake, enricher: Arc::clone(&enricher), metrics: counted.clone(), alone };
         uploads::start(parts, back).await?;
-        let settler = Settler::new(lake, registry, enricher, settle_config(config))
+        let settler = Settler::new(lake, registry, Arc::clone(&enricher), settle_config(config))
             .await?
             .with_metrics(counted.clone())
             .beside(status.clone());
@@ -139,7 +149,7 @@ impl Process {
             progress::publish(store, lake, has_edge, settle, shown, stop).await;
             Ok(())
         });
-        Ok(Processing { counted, standing, hot: status })
+        Ok(Processing { counted, standing, hot: status, enricher })
     }
 }
 
@@ -254,11 +264,29 @@ fn hot_config(config: &Config) -> HotConfig {
 /// # Errors
 /// When the rules are broken.
 pub(crate) fn enricher(config: &Config, geo: &Arc<Geo>) -> anyhow::Result<Enricher> {
-    Ok(Enricher::new(&EnrichConfig {
-        own_domains: config.redirect.domains.clone(),
-        geo: Arc::clone(geo),
-        ..EnrichConfig::default()
-    })?)
+    Ok(with_rules(config, geo, Source::of(config).load()?))
+}
+
+fn with_rules(config: &Config, geo: &Arc<Geo>, rules: Classifier) -> Enricher {
+    let (own_domains, geo) = (config.redirect.domains.clone(), Arc::clone(geo));
+    Enricher::with_classifier(rules, &EnrichConfig { own_domains, geo, ..EnrichConfig::default() })
+}
+
+/// The same, with rules that follow their files until `stop`, and what watches them.
+///
+/// # Errors
+/// When the rules are broken.
+pub(crate) fn following_enricher(
+    config: &Config,
+    geo: &Arc<Geo>,
+    metrics: RulesMetrics,
+    stop: CancellationToken,
+) -> anyhow::Result<(Arc<Enricher>, impl Future<Output = ()> + Send + use<>)> {
+    let source = Source::of(config);
+    let texts = source.read()?;
+    let enricher = Arc::new(with_rules(config, geo, source.rules(&texts)?));
+    let watched = Watched { source, every: config.classify.reload.0, enricher: Arc::clone(&enricher), metrics };
+    Ok((enricher, rules::watch(watched, texts, stop)))
 }
 
 /// How long records wait, as configured.

@@ -15,6 +15,7 @@ mod losses;
 mod postgres;
 mod product;
 mod roles;
+mod rules;
 mod sampled;
 mod sampling;
 mod sharing;

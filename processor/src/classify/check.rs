@@ -5,8 +5,15 @@
 
 use std::collections::HashMap;
 
+use schemas::Class;
+
 use super::rules::{RulesFile, Test};
 use super::token::{Token, TokenError};
+
+/// First parts of reasons that no group gives.
+const RESERVED: [&str; 5] = ["header", "method", "network", "person", "shape"];
+/// The most agents: far more than a matcher of this kind is meant for, and fewer than it can number.
+const MOST_AGENTS: usize = 20_000;
 
 impl RulesFile {
     /// All faults of the file; none when it may be taken.
@@ -24,6 +31,18 @@ impl RulesFile {
                     faults.push(format!("{}/{agent}: needs 2 to 32 tokens to ask for all of them", group.id));
                 }
             }
+        }
+        for group in &self.group {
+            if RESERVED.contains(&group.id.split('/').next().unwrap_or_default()) {
+                faults.push(format!("{}: an id begins with none of {}", group.id, RESERVED.join(", ")));
+            }
+            if group.class == Class::Human {
+                faults.push(format!("{}: names machines; people's browsers belong to people.apps", group.id));
+            }
+        }
+        let agents: usize = self.group.iter().map(|group| group.agents.len()).sum();
+        if agents > MOST_AGENTS {
+            faults.push(format!("there are {agents} agents, expected at most {MOST_AGENTS}"));
         }
         for shape in &self.shape {
             if (shape.test == Test::Word) == shape.words.is_empty() {

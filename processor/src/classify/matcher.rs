@@ -222,7 +222,7 @@ fn begins_as_browser(agent: &[u8]) -> bool {
 }
 
 /// An agent's name as part of an id.
-fn slug(name: &str) -> String {
+pub(super) fn slug(name: &str) -> String {
     let mut slug = String::with_capacity(name.len());
     for part in name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty()) {
         if !slug.is_empty() {

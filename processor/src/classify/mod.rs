@@ -6,8 +6,8 @@
 //!                              in-app browsers and device names are people's ┘ guard
 //! ```
 //!
-//! The rules are data ([`RULES`]), checked and compiled once into one multi-pattern matcher; an agent is read in one
-//! pass. What an agent alone says ([`Classifier::agent`]) doesn't depend on the request, so callers cache it per agent
+//! The rules are data ([`RULES`], and an operator's file over them), checked and compiled once into one multi-pattern
+//! matcher; an agent is read in one pass. What an agent alone says ([`Classifier::agent`]) doesn't depend on the request, so callers cache it per agent
 //! and add the request's method and headers with [`Classifier::with_request`].
 //!
 //! Invariants: a `HEAD` is never human; nothing is dropped, only named; a verdict depends on the request and the
@@ -18,6 +18,7 @@ mod check;
 mod evaluate;
 mod header;
 mod matcher;
+mod overlay;
 mod rules;
 mod shape;
 mod text;
@@ -33,6 +34,7 @@ pub use rules::RulesError;
 
 use header::CompiledHeader;
 use matcher::Matcher;
+use overlay::{Overlay, VERSIONS};
 use rules::RulesFile;
 use shape::CompiledShape;
 
@@ -76,15 +78,20 @@ impl Classifier {
     /// # Errors
     /// When they are wrong, which this crate's tests rule out.
     pub fn builtin() -> Result<Self, RulesError> {
-        Self::from_toml(RULES)
+        let mut file = RulesFile::read(RULES)?;
+        file.version *= VERSIONS.end;
+        Self::compile(&file)
     }
 
-    /// Rules from the text of a file.
+    /// Those rules, and over them an operator's, from the text of a file.
     ///
     /// # Errors
     /// When it can't be read or has faults; all of them are named.
-    pub fn from_toml(text: &str) -> Result<Self, RulesError> {
-        let file = RulesFile::read(text)?;
+    pub fn with_operator(text: &str) -> Result<Self, RulesError> {
+        Self::compile(&Overlay::over(text, RulesFile::read(RULES)?)?)
+    }
+
+    fn compile(file: &RulesFile) -> Result<Self, RulesError> {
         let methods = file.method.iter().map(|rule| CompiledMethod {
             method: rule.method,
             class: rule.class,
@@ -92,7 +99,7 @@ impl Classifier {
         });
         Ok(Self {
             version: file.version,
-            matcher: Matcher::new(&file)?,
+            matcher: Matcher::new(file)?,
             shapes: file.shape.iter().map(CompiledShape::new).collect(),
             headers: file.header.iter().map(CompiledHeader::new).collect(),
             methods: methods.collect(),
@@ -101,7 +108,7 @@ impl Classifier {
         })
     }
 
-    /// The version of the rules.
+    /// The version of the rules: a thousand times the release's, and that of an operator's file, if there is one.
     pub fn version(&self) -> i32 {
         self.version
     }

@@ -118,8 +118,12 @@ apps = { why = "w", tokens = ["FBAN/"] }
 sites = { why = "w", tokens = ["bsalsa.com"] }
 "#;
 
+fn read(rest: &str) -> Result<Classifier, RulesError> {
+    Classifier::compile(&RulesFile::read(&format!("{HEAD}{rest}"))?)
+}
+
 fn faults_of(rest: &str) -> String {
-    Classifier::from_toml(&format!("{HEAD}{rest}")).unwrap_err().to_string()
+    read(rest).unwrap_err().to_string()
 }
 
 #[test]
@@ -127,7 +131,7 @@ fn faults_in_a_rules_file_are_named() {
     let group = |class: &str, agents: &str| {
         format!("[[group]]\nid = \"g\"\nclass = \"{class}\"\nwhy = \"w\"\nsource = \"s\"\n[group.agents]\n{agents}\n")
     };
-    assert!(Classifier::from_toml(&format!("{HEAD}{}", group("feed", "A = [\"Abc\"]"))).is_ok());
+    assert!(read(&group("feed", "A = [\"Abc\"]")).is_ok());
     for (rest, fault) in [
         (group("robot", "A = [\"Abc\"]"), "unknown variant `robot`"),
         (group("feed", "A = [\"Abc\"]\nB = [\"abc\"]"), "token \"abc\" is also of g/A"),

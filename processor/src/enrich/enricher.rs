@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use ingest::edge::EdgeRequest;
 use schemas::click::{AgentInfo, ClickRow, Verdict};
@@ -12,16 +12,14 @@ use schemas::tables::UNWEIGHED;
 use schemas::visitor::{VisitorKey, visitor};
 use schemas::{Class, Click, ClickEvent, ClickId, LinkHistory, LinkId, Method, Revision, Source, UtcMicros};
 
-use super::cache::{AgentCache, KnownAgent};
+use super::cache::KnownAgent;
+use super::force::{Force, shown_agent};
 use super::intern::{Destination, Destinations, Texts};
 use super::place::{self, Located};
 use super::short::{Short, network};
 use super::{agent, locale, referrer, utm};
 use crate::classify::{Classifier, Request, RulesError};
 use crate::geo::Geo;
-
-/// The longest user agent that is kept, in bytes: as long as the wire format lets one be.
-const MAX_AGENT_BYTES: usize = schemas::event::MAX_TEXT_BYTES;
 
 thread_local! {
     static TEXTS: RefCell<Texts> = RefCell::default();
@@ -67,8 +65,8 @@ pub struct EdgeLine<'a> {
 /// Turns requests into rows of `clicks`.
 #[derive(Debug)]
 pub struct Enricher {
-    classifier: Classifier,
-    agents: AgentCache,
+    force: RwLock<Arc<Force>>,
+    cache_bytes: usize,
     geo: Arc<Geo>,
     /// Lower case, without ports.
     own_domains: Vec<String>,
@@ -193,22 +191,22 @@ impl Told<'_> {
 }
 
 impl Enricher {
-    /// With the rules of this release. Begins to load uap-core's rules on threads of their own, since that takes
-    /// a moment: the first agent waits for what is left of it.
+    /// With the rules of this release.
     ///
     /// # Errors
     /// When the rules are wrong, which this crate's tests rule out.
     pub fn new(config: &EnrichConfig) -> Result<Self, RulesError> {
-        let enricher = Self::with_classifier(Classifier::builtin()?, config);
-        agent::load_ahead();
-        Ok(enricher)
+        Ok(Self::with_classifier(Classifier::builtin()?, config))
     }
 
-    /// With rules of one's own.
+    /// With an operator's rules too. Begins to load uap-core's rules on threads of their own, since that takes a moment: the
+    /// first agent waits for what is left of it.
     pub fn with_classifier(classifier: Classifier, config: &EnrichConfig) -> Self {
+        agent::load_ahead();
         let own_domains = config.own_domains.iter().map(|domain| referrer::without_port(domain).to_ascii_lowercase());
-        let (agents, geo) = (AgentCache::new(config.cache_bytes), Arc::clone(&config.geo));
-        Self { classifier, agents, geo, own_domains: own_domains.collect() }
+        let force = RwLock::new(Arc::new(Force::new(classifier, config.cache_bytes)));
+        let (cache_bytes, geo) = (config.cache_bytes, Arc::clone(&config.geo));
+        Self { force, cache_bytes, geo, own_domains: own_domains.collect() }
     }
 
     /// Where addresses are.
@@ -217,8 +215,19 @@ impl Enricher {
     }
 
     /// The rules in force.
-    pub fn classifier(&self) -> &Classifier {
-        &self.classifier
+    pub fn classifier(&self) -> Arc<Classifier> {
+        Arc::clone(self.force().classifier())
+    }
+
+    /// Puts other rules in force: every row that is made from now on is by them, and nothing that was made of agents before
+    /// is used again.
+    pub fn put_in_force(&self, classifier: Classifier) {
+        let force = Arc::new(Force::new(classifier, self.cache_bytes));
+        *self.force.write().unwrap_or_else(PoisonError::into_inner) = force;
+    }
+
+    fn force(&self) -> Arc<Force> {
+        Arc::clone(&self.force.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The row of an event of the redirect's own.
@@ -253,7 +262,7 @@ impl Enricher {
     /// The class of an event without purpose headers, by the hash of its agent; `None` when no event of that agent has been
     /// seen lately.
     pub fn class_of(&self, agent_hash: u64, is_head: bool) -> Option<Class> {
-        self.agents.class_of(agent_hash, is_head)
+        self.force().class_of(agent_hash, is_head)
     }
 
     /// Gives the row of a line of an edge log to `then`. A link's own domain and code are put into the row, so that a log
@@ -297,11 +306,13 @@ impl Enricher {
 
     /// Works out what the parts of a request tell.
     fn told<R>(&self, seen: &Seen<'_>, then: impl FnOnce(&Told<'_>) -> R) -> R {
-        let known = self.known(seen.user_agent);
+        let force = self.force();
+        let known = force.known(seen.user_agent);
+        let request = Request { method: seen.method, user_agent: seen.user_agent, purpose: seen.purpose };
         DESTINATIONS.with_borrow_mut(|destinations| {
             then(&Told {
                 seen,
-                verdict: self.verdict(&known, seen),
+                verdict: force.verdict(&known, &request),
                 known: &known,
                 destination: destinations.get(seen.destination),
                 referrer: referrer::host(seen.referrer).filter(|host| !self.is_own(host, seen.domain)),
@@ -313,17 +324,6 @@ impl Enricher {
         })
     }
 
-    fn verdict<'k>(&self, known: &'k KnownAgent, seen: &Seen<'_>) -> Cow<'k, Verdict> {
-        match (seen.method, seen.purpose.is_empty()) {
-            (Some(Method::Head), _) => Cow::Borrowed(&known.head),
-            (_, true) => Cow::Borrowed(&known.verdict),
-            (method, false) => {
-                let request = Request { method, user_agent: seen.user_agent, purpose: seen.purpose };
-                Cow::Owned(self.classifier.with_request(&known.verdict, &request))
-            }
-        }
-    }
-
     /// What follows for a row from its agent, its method, and what its headers said of fetching ahead.
     pub(super) fn judged(
         &self,
@@ -331,7 +331,7 @@ impl Enricher {
         method: Option<Method>,
         ahead: Option<Verdict>,
     ) -> (Verdict, Arc<AgentInfo>) {
-        let known = self.known(user_agent);
+        let known = self.force().known(user_agent);
         let verdict = match (method, ahead) {
             (Some(Method::Head), _) => known.head.clone(),
             (_, Some(ahead)) => ahead,
@@ -340,33 +340,7 @@ impl Enricher {
         (verdict, Arc::clone(&known.info))
     }
 
-    /// What is known of an agent, from the cache or worked out.
-    fn known(&self, user_agent: &str) -> Arc<KnownAgent> {
-        let user_agent = shown_agent(user_agent);
-        let hash = schemas::event::agent_hash(user_agent);
-        if let Some(known) = self.agents.get(hash, user_agent) {
-            return known;
-        }
-        let verdict = self.classifier.agent(user_agent);
-        let request = Request { method: Some(Method::Head), user_agent, purpose: "" };
-        let head = self.classifier.with_request(&verdict, &request);
-        let machine = !matches!(verdict.class, Class::Human | Class::Unknown);
-        let known = Arc::new(KnownAgent {
-            user_agent: (!user_agent.is_empty()).then(|| user_agent.into()),
-            info: Arc::new(agent::describe(user_agent, machine)),
-            verdict,
-            head,
-        });
-        self.agents.put(hash, &known);
-        known
-    }
-
     fn is_own(&self, host: &str, domain: &str) -> bool {
         referrer::without_port(domain).eq_ignore_ascii_case(host) || self.own_domains.iter().any(|own| own == host)
     }
-}
-
-/// An agent as it is judged and kept: a log's dash stands for none.
-fn shown_agent(user_agent: &str) -> &str {
-    if user_agent == "-" { "" } else { schemas::event::cut(user_agent, MAX_AGENT_BYTES) }
 }

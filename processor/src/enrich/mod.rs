@@ -11,6 +11,7 @@
 //! out as one shared allocation per thread while they stay in its small interner. Nothing here fails: what can't be made out is `None`, or `unknown`.
 //!
 //! * `agent`: user agents by uap-core's rules; `device`: the sort of device
+//! * `force`: the rules in force, which may change while rows are made
 //! * `cache`, `intern`, `short`: what makes the common case cheap
 //! * `referrer`, `utm`, `locale`: what the request's texts say; `place`: where it came from
 //! * [`facts`], `merge`: whether a record knows better than a row, and the row that knows what both know
@@ -20,6 +21,7 @@ mod cache;
 mod device;
 mod enricher;
 pub mod facts;
+mod force;
 mod intern;
 pub(crate) mod locale;
 mod merge;

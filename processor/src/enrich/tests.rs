@@ -11,6 +11,7 @@ use schemas::{
 };
 
 use super::{EdgeLine, EnrichConfig, Enricher};
+use crate::classify::Classifier;
 
 const CHROME: &str =
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/998.0.0.0 Safari/537.36";
@@ -220,4 +221,21 @@ fn what_repeats_is_shared() {
     for (x, y) in [(&a.user_agent, &b.user_agent), (&a.referrer, &b.referrer), (&a.destination, &b.destination)] {
         assert!(Arc::ptr_eq(x.as_ref().unwrap(), y.as_ref().unwrap()));
     }
+}
+
+/// Rules may change while rows are made: from then on an agent that was known before is judged anew.
+#[test]
+fn other_rules_hold_for_agents_that_were_known_before() {
+    let enricher = enricher();
+    let click =
+        |enricher: &Enricher| enricher.click(&ClickEvent { user_agent: "AcmeProbe/1", ..event() }, UtcMicros(2));
+    let before = click(&enricher);
+    assert_eq!(&*before.verdict.reason, "shape/no-browser");
+    let own = "version = 3\n[[group]]\nid = \"own\"\nclass = \"monitor\"\nwhy = \"w\"\nsource = \"s\"\n\
+               [group.agents]\n\"Acme\" = [\"AcmeProbe/\"]";
+    enricher.put_in_force(Classifier::with_operator(own).unwrap());
+    let after = click(&enricher);
+    assert_eq!((after.verdict.class, &*after.verdict.reason), (Class::Monitor, "own/acme"));
+    assert_eq!(after.verdict.rules_version, before.verdict.rules_version + 3);
+    assert_eq!(enricher.merged(&before, &before).unwrap().verdict, after.verdict, "and so is a row of theirs");
 }
