@@ -125,6 +125,8 @@ fn encoded(number: usize, agent: &str) -> Vec<u8> {
         language: "en-US,en;q=0.9",
         query: if number.is_multiple_of(4) { "utm_source=post&utm_medium=social" } else { "" },
         country: "NL",
+        region: "",
+        city: "",
         purpose: "",
         provider: "nginx",
     };

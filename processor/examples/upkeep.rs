@@ -67,6 +67,8 @@ fn event() -> ClickEvent<'static> {
         language: "en",
         query: "",
         country: "",
+        region: "",
+        city: "",
         purpose: "",
         provider: "",
     }

@@ -57,6 +57,10 @@ pub struct ClickEvent<'a> {
     pub query: &'a str,
     /// Country as the edge's header says; empty when it doesn't.
     pub country: &'a str,
+    /// Region within the country as the edge's header says; empty when it doesn't.
+    pub region: &'a str,
+    /// City as the edge's header says; empty when it doesn't.
+    pub city: &'a str,
     /// Prefetch headers as `name: value` lines (`sec-purpose`, `purpose`, `x-moz`, `x-purpose`); empty when none.
     pub purpose: &'a str,
     /// The edge provider whose request id made `click_id`; empty when it was made here.

@@ -109,6 +109,8 @@ mod tag {
     pub(super) const COUNTRY: u8 = 14;
     pub(super) const PURPOSE: u8 = 15;
     pub(super) const PROVIDER: u8 = 16;
+    pub(super) const REGION: u8 = 17;
+    pub(super) const CITY: u8 = 18;
 }
 
 /// Appends the bytes of `event` to `out`. Texts are cut at [`MAX_TEXT_BYTES`].
@@ -154,6 +156,8 @@ pub fn encode(event: &ClickEvent<'_>, out: &mut Vec<u8>) {
         (tag::COUNTRY, event.country),
         (tag::PURPOSE, event.purpose),
         (tag::PROVIDER, event.provider),
+        (tag::REGION, event.region),
+        (tag::CITY, event.city),
     ] {
         if !text.is_empty() {
             field(tag, cut(text, MAX_TEXT_BYTES).as_bytes());
@@ -228,6 +232,8 @@ pub fn decode(bytes: &[u8]) -> Result<ClickEvent<'_>, WireError> {
         language: "",
         query: "",
         country: "",
+        region: "",
+        city: "",
         purpose: "",
         provider: "",
     };
@@ -273,6 +279,8 @@ fn set<'a>(event: &mut ClickEvent<'a>, tag: u8, value: &'a [u8]) -> Option<()> {
         tag::COUNTRY => event.country = text(),
         tag::PURPOSE => event.purpose = text(),
         tag::PROVIDER => event.provider = text(),
+        tag::REGION => event.region = text(),
+        tag::CITY => event.city = text(),
         _ => {}
     }
     Some(())
@@ -312,6 +320,8 @@ mod tests {
             language: "de",
             query: "utm_source=x",
             country: "NL",
+            region: "",
+            city: "",
             purpose: "sec-purpose: prefetch",
             provider: "nginx",
         }
@@ -321,6 +331,7 @@ mod tests {
     /// these tests may gain cases, never change one.
     const FIRST: &str = include_str!("../golden/click-v1.hex");
     const WITH_SIGNALS: &str = include_str!("../golden/click-v1-signals.hex");
+    const WITH_PLACE: &str = include_str!("../golden/click-v1-place.hex");
 
     fn golden(hex: &str) -> Vec<u8> {
         let pairs = hex.trim().as_bytes().chunks(2);
@@ -339,6 +350,15 @@ mod tests {
             let head = Head { click_id, link_id, event_time, analytics, visitor, agent_hash, signals };
             assert_eq!(decode_head(&golden).unwrap(), head);
         }
+    }
+
+    #[test]
+    fn golden_bytes_of_a_place_are_written_and_read() {
+        let event = ClickEvent { region: "NH", city: "Amsterdam", ..sample() };
+        let mut bytes = Vec::new();
+        encode(&event, &mut bytes);
+        assert_eq!(bytes, golden(WITH_PLACE));
+        assert_eq!(decode(&bytes).unwrap(), event);
     }
 
     #[test]

@@ -99,6 +99,10 @@ pub(crate) struct Edge {
     pub(crate) client_ip_header: String,
     /// Header with the client's country; empty: the provider's.
     pub(crate) country_header: String,
+    /// Header with its region; empty: the provider's.
+    pub(crate) region_header: String,
+    /// Header with its city; empty: the provider's.
+    pub(crate) city_header: String,
     /// How far clocks may differ.
     pub(crate) skew: Span,
     /// How long an edge may ask again under one id.
@@ -410,6 +414,8 @@ impl Default for Edge {
             request_id_header: String::new(),
             client_ip_header: "x-forwarded-for".into(),
             country_header: String::new(),
+            region_header: String::new(),
+            city_header: String::new(),
             skew: seconds(5),
             repeat: seconds(60),
             max_skew: seconds(600),

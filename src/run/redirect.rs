@@ -6,7 +6,7 @@ use anyhow::Context;
 use http::HeaderName;
 use ingest::topic::{Forwarded, Forwarder};
 use redirect::links::{Domains, LinkStore};
-use redirect::listener::{Edge as EdgeRules, Listener, ListenerConfig, ListenerMetrics, Ttls};
+use redirect::listener::{Edge as EdgeRules, Listener, ListenerConfig, ListenerMetrics, OwnHeaders, Ttls};
 use tokio::sync::watch;
 
 use super::backlog;
@@ -109,6 +109,15 @@ pub(crate) struct Redirecting {
     pub(crate) forwarded: Option<watch::Receiver<Forwarded>>,
 }
 
+fn own_headers(edge: &Edge) -> OwnHeaders<'_> {
+    OwnHeaders {
+        request_id: &edge.request_id_header,
+        country: &edge.country_header,
+        region: &edge.region_header,
+        city: &edge.city_header,
+    }
+}
+
 fn listener_config(config: &Config) -> anyhow::Result<ListenerConfig> {
     let redirect = &config.redirect;
     let domains = Domains::new(&redirect.domains).context("redirect.domains")?;
@@ -120,7 +129,7 @@ fn listener_config(config: &Config) -> anyhow::Result<ListenerConfig> {
     Ok(ListenerConfig {
         trusted_proxies: redirect.trusted_proxies.clone(),
         edge_only: redirect.edge_only,
-        edge: EdgeRules::new(&edge.provider, id_mode(edge), &edge.request_id_header, &edge.country_header)?,
+        edge: EdgeRules::new(&edge.provider, id_mode(edge), own_headers(edge))?,
         client_ip_header,
         ttls: Ttls {
             s_maxage: redirect.s_maxage.0,

@@ -45,8 +45,10 @@ const READ: [&str; PLACES] = [
     "cacheable",
     "breadcrumbs",
     "isMidgress",
+    "state",
+    "city",
 ];
-const PLACES: usize = 17;
+const PLACES: usize = 19;
 /// Behind those, the place of the id of one's own.
 const OWN_ID: usize = PLACES;
 const ALL: usize = PLACES + 1;
@@ -57,6 +59,8 @@ const STATUS: usize = 1;
 const PATH: usize = 2;
 const ID: usize = 11;
 const EDGE: usize = 12;
+const STATE: usize = 17;
+const CITY: usize = 18;
 
 #[derive(Debug)]
 struct AkamaiDs2 {
@@ -139,6 +143,8 @@ impl AkamaiDs2 {
             user_agent: decoded(agent, arena),
             referrer: decoded(referrer, arena),
             country,
+            region: decoded(values[STATE], arena),
+            city: decoded(values[CITY], arena),
             language: decoded(language, arena),
             line_key: self.line_key(&values, time, arena),
         };

@@ -118,6 +118,8 @@ fn entry<'a>(line: &'a [u8], arena: &'a Arena) -> Result<Entry<'a>, Reject> {
         user_agent: arena.text(text(13)),
         referrer: "",
         country: "",
+        region: "",
+        city: "",
         language: "",
         line_key: trace_id(text(17)),
     };

@@ -88,6 +88,8 @@ fn entry<'a>(line: &'a [u8], arena: &'a Arena) -> Result<Entry<'a>, Reject> {
         user_agent: text(agent),
         referrer: text(referrer),
         country: text(country),
+        region: "",
+        city: "",
         language: "",
         // Anything else is what is left of a line that was cut behind a bar of its agent.
         line_key: nginx::is_request_id(id).then_some(id),

@@ -175,6 +175,8 @@ impl Caddy {
             user_agent: kept(read.headers.agent, arena),
             referrer: kept(read.headers.referrer, arena),
             country: "",
+            region: "",
+            city: "",
             language: kept(read.headers.language, arena),
             line_key: well_formed_key(id.as_bytes()).then_some(id.as_bytes()),
         };

@@ -19,7 +19,7 @@ use super::judge::{Entry, Found, Outcome};
 use super::request::{EdgeClass, EdgeRequest, Reject};
 use super::target::{self, Target, Verb};
 
-const PLACES: usize = 18;
+const PLACES: usize = 20;
 const ID: usize = 1;
 
 static KEYS: Keys = Keys::new(&[
@@ -41,6 +41,8 @@ static KEYS: Keys = Keys::new(&[
     ("WorkerSubrequest", Place::Slot(15)),
     ("WorkerStatus", Place::Slot(16)),
     ("EdgeEndTimestamp", Place::Slot(17)),
+    ("ClientRegionCode", Place::Slot(18)),
+    ("ClientCity", Place::Slot(19)),
 ]);
 
 /// How many of the first lines are such objects.
@@ -96,6 +98,8 @@ fn entry<'a>(values: &Values<'a, PLACES>, arena: &'a Arena) -> Result<Entry<'a>,
         user_agent: text(11),
         referrer: text(10),
         country: text(5),
+        region: text(18),
+        city: text(19),
         language: "",
         line_key: (well_formed_key(id) && !is_no_ray(id)).then_some(id),
     };
@@ -142,7 +146,7 @@ mod tests {
     use super::*;
 
     const FORMAT: Format = Format::Cloudflare;
-    const LINE: &str = r#"{"CacheCacheStatus":"hit","CacheTieredFill":false,"ClientCountry":"de","ClientIP":"2001:db8:9::1","ClientRequestHost":"Go.example.com","ClientRequestMethod":"GET","ClientRequestPath":"/%E5%A5%BD","ClientRequestReferer":"https://news.example.org/?a=%20","ClientRequestScheme":"https","ClientRequestSource":"eyeball","ClientRequestURI":"/%E5%A5%BD?s=a%20b","ClientRequestUserAgent":"He said \"hi\" \\ bye","EdgeResponseStatus":302,"EdgeStartTimestamp":1773480413123456789,"OriginResponseStatus":0,"ParentRayID":"00","RayID":"ca99d56c1e6a985b","WorkerSubrequest":false}"#;
+    const LINE: &str = r#"{"CacheCacheStatus":"hit","CacheTieredFill":false,"ClientCity":"Berlin","ClientCountry":"de","ClientRegionCode":"BE","ClientIP":"2001:db8:9::1","ClientRequestHost":"Go.example.com","ClientRequestMethod":"GET","ClientRequestPath":"/%E5%A5%BD","ClientRequestReferer":"https://news.example.org/?a=%20","ClientRequestScheme":"https","ClientRequestSource":"eyeball","ClientRequestURI":"/%E5%A5%BD?s=a%20b","ClientRequestUserAgent":"He said \"hi\" \\ bye","EdgeResponseStatus":302,"EdgeStartTimestamp":1773480413123456789,"OriginResponseStatus":0,"ParentRayID":"00","RayID":"ca99d56c1e6a985b","WorkerSubrequest":false}"#;
 
     #[test]
     fn a_line_is_read_whole() {
@@ -153,6 +157,7 @@ mod tests {
             assert_eq!((request.method, request.status, request.class), (Some(Method::Get), 302, EdgeClass::Edge));
             assert_eq!(request.address.map(|address| address.to_string()).as_deref(), Some("2001:db8:9::1"));
             assert_eq!((request.user_agent, request.country), ("He said \"hi\" \\ bye", "de"));
+            assert_eq!((request.region, request.city), ("BE", "Berlin"));
             assert_eq!(request.line_key, Some(&b"ca99d56c1e6a985b"[..]));
         });
         assert_eq!(verdicts(FORMAT, LINE), ["edge"]);

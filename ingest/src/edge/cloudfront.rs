@@ -140,6 +140,8 @@ pub fn entry<'a>(values: &Fields<'a>, has: &Has, dialect: Dialect, arena: &'a Ar
         user_agent: user_agent(agent, arena),
         referrer: arena.text(decoded(referrer, arena)),
         country: if is_value(country) { arena.text(country) } else { "" },
+        region: "",
+        city: "",
         language: "",
         line_key: well_formed_key(id).then_some(id),
     };

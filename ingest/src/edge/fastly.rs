@@ -41,7 +41,9 @@ const ID: usize = 11;
 const STATE: usize = 12;
 const IS_EDGE: usize = 13;
 const VISITS: usize = 14;
-const PLACES: usize = 15;
+const REGION: usize = 15;
+const CITY: usize = 16;
+const PLACES: usize = 17;
 
 /// For each place: the key that a log has for it if nothing else is configured, our name, and other names for it.
 const FIELDS: [(&str, &[&str]); PLACES] = [
@@ -60,6 +62,8 @@ const FIELDS: [(&str, &[&str]); PLACES] = [
     ("response_state", &["state", "response_state", "cache"]),
     ("fastly_is_edge", &["is_edge", "fastly_is_edge"]),
     ("visits_this_service", &["visits", "visits_this_service"]),
+    ("geo_region", &["region", "geo_region"]),
+    ("geo_city", &["city", "geo_city"]),
 ];
 
 /// Which keys a log has, as configured.
@@ -207,6 +211,8 @@ fn entry<'a>(values: &[Value<'a>; PLACES], arena: &'a Arena) -> Result<Entry<'a>
         user_agent: text(AGENT),
         referrer: text(REFERRER),
         country: text(COUNTRY),
+        region: text(REGION),
+        city: text(CITY),
         language: text(LANGUAGE),
         line_key: well_formed_key(id).then_some(id),
     };

@@ -111,6 +111,8 @@ fn entry<'a>(values: &Values<'a, PLACES>, arena: &'a Arena) -> Result<Entry<'a>,
         user_agent: text(6),
         referrer: text(7),
         country: "",
+        region: "",
+        city: "",
         language: "",
         line_key: key(text(ID), time, arena),
     };

@@ -24,7 +24,16 @@ use super::request::{EdgeClass, EdgeRequest, Reject};
 use super::target;
 
 /// Headers that a capture may hold.
-const CAPTURES: &[&str] = &["host", "user-agent", "referer", "accept-language", "x-request-id", "cf-ipcountry"];
+const CAPTURES: &[&str] = &[
+    "host",
+    "user-agent",
+    "referer",
+    "accept-language",
+    "x-request-id",
+    "cf-ipcountry",
+    "cf-region-code",
+    "cf-ipcity",
+];
 /// What braces hold when nothing else is configured.
 const USUAL: [&str; 2] = ["user-agent", "referer"];
 
@@ -130,6 +139,8 @@ impl Haproxy {
             user_agent: arena.text(captured("user-agent")),
             referrer: arena.text(captured("referer")),
             country: arena.text(captured("cf-ipcountry")),
+            region: arena.text(captured("cf-region-code")),
+            city: arena.text(captured("cf-ipcity")),
             language: arena.text(captured("accept-language")),
             line_key: well_formed_key(id).then_some(id),
         };

@@ -193,6 +193,8 @@ mod tests {
             user_agent: "Mozilla/5.0",
             referrer: "",
             country: "",
+            region: "",
+            city: "",
             language: "",
             line_key: Some(b"abc"),
         }

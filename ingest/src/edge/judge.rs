@@ -127,6 +127,8 @@ mod tests {
             user_agent: "",
             referrer: "",
             country: "",
+            region: "",
+            city: "",
             language: "",
             line_key: None,
         };

@@ -116,6 +116,8 @@ impl NginxCombined {
             user_agent: arena.text(value(parts.agent)),
             referrer: arena.text(value(parts.referrer)),
             country: "",
+            region: "",
+            city: "",
             language: "",
             line_key: id.filter(|id| well_formed_key(id) && !nginx::is_cut_id(id)),
         };

@@ -40,6 +40,10 @@ pub enum Slot {
     Language,
     /// A country's code
     Country,
+    /// A region's code or name
+    Region,
+    /// A city's name
+    City,
     /// `$upstream_cache_status`
     Cache,
     /// `$upstream_status`
@@ -49,9 +53,9 @@ pub enum Slot {
 }
 
 /// How many slots there are.
-pub const SLOTS: usize = 18;
+pub const SLOTS: usize = 20;
 
-const VARIABLES: [(&str, Slot); 24] = [
+const VARIABLES: [(&str, Slot); 32] = [
     ("msec", Slot::Msec),
     ("time_iso8601", Slot::Iso),
     ("time_local", Slot::Local),
@@ -73,6 +77,14 @@ const VARIABLES: [(&str, Slot); 24] = [
     ("geoip2_country_code", Slot::Country),
     ("geoip2_data_country_code", Slot::Country),
     ("geoip2_data_country_iso_code", Slot::Country),
+    ("geoip_region", Slot::Region),
+    ("geoip_region_name", Slot::Region),
+    ("geoip2_region_code", Slot::Region),
+    ("geoip2_data_region_code", Slot::Region),
+    ("geoip_city", Slot::City),
+    ("geoip2_city", Slot::City),
+    ("geoip2_city_name", Slot::City),
+    ("geoip2_data_city_name", Slot::City),
     ("upstream_cache_status", Slot::Cache),
     ("upstream_status", Slot::Upstream),
     ("request_id", Slot::Id),

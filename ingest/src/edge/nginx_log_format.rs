@@ -117,6 +117,8 @@ impl NginxLogFormat {
             user_agent: text(Slot::Agent),
             referrer: text(Slot::Referrer),
             country: text(Slot::Country),
+            region: text(Slot::Region),
+            city: text(Slot::City),
             language: text(Slot::Language),
             line_key: (well_formed_key(id) && !nginx::is_cut_id(id)).then_some(id),
         };

@@ -41,6 +41,10 @@ pub struct EdgeRequest<'a> {
     pub referrer: &'a str,
     /// Country as the edge says, as it wrote it.
     pub country: &'a str,
+    /// Region within the country, likewise.
+    pub region: &'a str,
+    /// City, likewise.
+    pub city: &'a str,
     /// `Accept-Language`.
     pub language: &'a str,
     /// What names this request at this provider (design §4.1); `None` when missing or malformed.

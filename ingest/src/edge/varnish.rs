@@ -109,6 +109,8 @@ impl Varnish {
             user_agent: arena.text(value(parts.agent)),
             referrer: arena.text(value(parts.referrer)),
             country: "",
+            region: "",
+            city: "",
             language: "",
             line_key: id.filter(|id| well_formed_key(id)),
         };

@@ -142,6 +142,13 @@ pub fn fingerprint(event: &EdgeRequest<'_>, domain: &str) -> u128 {
     for text in [domain, event.code, event.query, event.user_agent, event.referrer, event.country, event.language] {
         part(text.as_bytes());
     }
+    // later additions: where they aren't there, ids are as they were before
+    for (name, text) in [("region", event.region), ("city", event.city)] {
+        if !text.is_empty() {
+            part(name.as_bytes());
+            part(text.as_bytes());
+        }
+    }
     hash.digest128()
 }
 
@@ -166,6 +173,8 @@ mod tests {
             user_agent: "Mozilla/5.0",
             referrer: "",
             country: "",
+            region: "",
+            city: "",
             language: "",
             line_key: None,
         }
@@ -221,6 +230,8 @@ mod tests {
             EdgeRequest { referrer: "x", ..event() },
             EdgeRequest { country: "NL", ..event() },
             EdgeRequest { language: "nl", ..event() },
+            EdgeRequest { region: "NH", ..event() },
+            EdgeRequest { city: "NH", ..event() },
         ] {
             assert_ne!(fingerprint(&other), base, "{other:?}");
         }

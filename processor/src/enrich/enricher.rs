@@ -253,7 +253,7 @@ impl Enricher {
             referrer: event.referrer,
             query: event.query,
             language: event.language,
-            place: place::Told { country: event.country, region: "", city: "" },
+            place: place::Told { country: event.country, region: event.region, city: event.city },
             weight: 1.0,
         };
         self.told(&seen, |told| TEXTS.with_borrow_mut(|texts| told.click(texts)))
@@ -298,7 +298,7 @@ impl Enricher {
             referrer: request.referrer,
             query: request.query,
             language: request.language,
-            place: place::Told { country: request.country, region: "", city: "" },
+            place: place::Told { country: request.country, region: request.region, city: request.city },
             weight: if line.is_internal { UNWEIGHED } else { 1.0 },
         };
         self.told(&seen, |told| then(&told.row()))

@@ -56,6 +56,8 @@ fn event() -> ClickEvent<'static> {
         language: "nl-nl,en;q=0.5",
         query: "utm_source=post&x=1",
         country: "nl",
+        region: "NL-NH",
+        city: "Amsterdam",
         purpose: "",
         provider: "",
     }
@@ -75,6 +77,8 @@ fn request() -> EdgeRequest<'static> {
         user_agent: CHROME,
         referrer: "https://News.example.org/story?id=1",
         country: "nl",
+        region: "NL-NH",
+        city: "Amsterdam",
         language: "nl-nl,en;q=0.5",
         line_key: None,
     }
@@ -123,6 +127,7 @@ fn an_event_becomes_a_row() {
     assert_eq!(click.utm.source.as_deref(), Some("post"), "the click's own goes first");
     assert_eq!(click.utm.medium.as_deref(), Some("link"), "what it lacks is the destination's");
     assert_eq!((click.language.as_deref(), click.country.as_deref()), (Some("nl-NL"), Some("NL")));
+    assert_eq!((click.region.as_deref(), click.city.as_deref()), (Some("NH"), Some("Amsterdam")));
     assert_eq!(click.client_net.as_deref(), Some("203.0.113.0/24"));
     assert_eq!((click.visitor, click.weight), (Some(42), 1.0));
     assert_eq!(click.user_agent.as_deref(), Some(CHROME));

@@ -111,6 +111,8 @@ fn event_of(id: u128, time: i64, link_id: LinkId, analytics: Analytics) -> Bytes
         language: "",
         query: "",
         country: "",
+        region: "",
+        city: "",
         purpose: "",
         provider: "nginx",
     };

@@ -1,4 +1,4 @@
-//! What stands in front of the listener and what it tells about a request: its id, its client's country. Pure.
+//! What stands in front of the listener and what it tells about a request: its id, where its client is. Pure.
 //!
 //! ```text
 //! trusted peer ── id header ──► line key ──► ClickId::from_edge(provider, line key, code)
@@ -8,7 +8,7 @@
 //! The line key must be byte for byte what the edge's log line carries, so the readers of logs judge it by the same
 //! rule. Another rule would count the clicks of old logs again.
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use ingest::edge::{IdForm, IdMode, well_formed_key};
 use schemas::{Analytics, ClickId};
 
@@ -46,25 +46,39 @@ struct Provider {
     name: &'static str,
     /// Header with the request id; empty when none is sent that the logs carry too.
     request_id: &'static str,
-    /// Header with the client's country; empty when none is sent unasked.
-    country: &'static str,
+    /// Headers with the client's country, region and city; empty when the provider has none of its own. Which of them it
+    /// sends is set up there.
+    place: [&'static str; 3],
     /// Whether `auto` trusts the ids even when no header of one's own is configured.
     trusted: bool,
 }
 
+/// No header says where a client is.
+const NOWHERE: [&str; 3] = [""; 3];
+
 const PROVIDERS: &[Provider] = &[
-    Provider { name: "cloudfront", request_id: "x-amz-cf-id", country: "cloudfront-viewer-country", trusted: true },
-    Provider { name: "cloudflare", request_id: "cf-ray", country: "cf-ipcountry", trusted: true },
-    Provider { name: "fastly", request_id: "x-request-id", country: "", trusted: true },
-    Provider { name: "akamai", request_id: "", country: "", trusted: false },
-    Provider { name: "gcp", request_id: "", country: "", trusted: false },
-    Provider { name: "azure", request_id: "x-azure-ref", country: "", trusted: false },
-    Provider { name: "bunny", request_id: "cdn-requestid", country: "cdn-requestcountrycode", trusted: true },
-    Provider { name: "nginx", request_id: "x-request-id", country: "", trusted: true },
-    Provider { name: "varnish", request_id: "x-request-id", country: "", trusted: true },
-    Provider { name: "caddy", request_id: "x-request-id", country: "", trusted: true },
-    Provider { name: "haproxy", request_id: "x-request-id", country: "", trusted: true },
-    Provider { name: "alb", request_id: "x-amzn-trace-id", country: "", trusted: true },
+    Provider {
+        name: "cloudfront",
+        request_id: "x-amz-cf-id",
+        place: ["cloudfront-viewer-country", "cloudfront-viewer-country-region", "cloudfront-viewer-city"],
+        trusted: true,
+    },
+    Provider {
+        name: "cloudflare",
+        request_id: "cf-ray",
+        place: ["cf-ipcountry", "cf-region-code", "cf-ipcity"],
+        trusted: true,
+    },
+    Provider { name: "fastly", request_id: "x-request-id", place: NOWHERE, trusted: true },
+    Provider { name: "akamai", request_id: "", place: NOWHERE, trusted: false },
+    Provider { name: "gcp", request_id: "", place: NOWHERE, trusted: false },
+    Provider { name: "azure", request_id: "x-azure-ref", place: NOWHERE, trusted: false },
+    Provider { name: "bunny", request_id: "cdn-requestid", place: ["cdn-requestcountrycode", "", ""], trusted: true },
+    Provider { name: "nginx", request_id: "x-request-id", place: NOWHERE, trusted: true },
+    Provider { name: "varnish", request_id: "x-request-id", place: NOWHERE, trusted: true },
+    Provider { name: "caddy", request_id: "x-request-id", place: NOWHERE, trusted: true },
+    Provider { name: "haproxy", request_id: "x-request-id", place: NOWHERE, trusted: true },
+    Provider { name: "alb", request_id: "x-amzn-trace-id", place: NOWHERE, trusted: true },
 ];
 
 /// The names that providers have in configuration, and in front of the ids in click ids.
@@ -80,7 +94,44 @@ fn names() -> String {
 #[derive(Clone, Debug)]
 pub struct Edge {
     ids: Ids,
+    place: PlaceHeaders,
+}
+
+/// The headers with a client's country, region and city, to be believed of trusted peers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PlaceHeaders {
     country: Option<HeaderName>,
+    region: Option<HeaderName>,
+    city: Option<HeaderName>,
+}
+
+/// What they say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place<'a> {
+    pub(super) country: Option<&'a HeaderValue>,
+    pub(super) region: Option<&'a HeaderValue>,
+    pub(super) city: Option<&'a HeaderValue>,
+}
+
+impl PlaceHeaders {
+    /// The place of a request.
+    pub(super) fn of<'a>(&self, headers: &'a HeaderMap) -> Place<'a> {
+        let value = |name: &Option<HeaderName>| name.as_ref().and_then(|name| headers.get(name));
+        Place { country: value(&self.country), region: value(&self.region), city: value(&self.city) }
+    }
+}
+
+/// Headers of one's own; an empty name stands for the provider's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnHeaders<'a> {
+    /// With the request's id.
+    pub request_id: &'a str,
+    /// With the client's country.
+    pub country: &'a str,
+    /// With its region.
+    pub region: &'a str,
+    /// With its city.
+    pub city: &'a str,
 }
 
 #[derive(Clone, Debug)]
@@ -106,18 +157,22 @@ pub(super) struct Identity {
 impl Edge {
     /// No edge.
     pub fn none() -> Self {
-        Self { ids: Ids::None, country: None }
+        Self { ids: Ids::None, place: PlaceHeaders::default() }
     }
 
-    /// The edge of section `edge`; an empty header name stands for the provider's own.
+    /// The edge of section `edge`.
     ///
     /// # Errors
     /// When the provider is unknown, a name is no header's, or trusted ids have no header.
-    pub fn new(provider: &str, id: IdMode, request_id_header: &str, country_header: &str) -> Result<Self, EdgeError> {
-        let own_country = header("edge.country_header", country_header)?;
-        let own_id = header("edge.request_id_header", request_id_header)?;
+    pub fn new(provider: &str, id: IdMode, own: OwnHeaders<'_>) -> Result<Self, EdgeError> {
+        let own_id = header("edge.request_id_header", own.request_id)?;
+        let mut place = PlaceHeaders {
+            country: header("edge.country_header", own.country)?,
+            region: header("edge.region_header", own.region)?,
+            city: header("edge.city_header", own.city)?,
+        };
         if provider == "none" {
-            return Ok(Self { ids: Ids::None, country: own_country });
+            return Ok(Self { ids: Ids::None, place });
         }
         let known = PROVIDERS.iter().find(|known| known.name == provider);
         let known = known.ok_or_else(|| EdgeError::Provider { given: provider.to_owned() })?;
@@ -126,14 +181,16 @@ impl Edge {
             IdMode::Trusted => true,
             IdMode::StatusOnly => false,
         };
-        let country = own_country.or_else(|| default_header(known.country));
+        for (own, name) in [&mut place.country, &mut place.region, &mut place.city].into_iter().zip(known.place) {
+            *own = own.take().or_else(|| default_header(name));
+        }
         if !trusted {
-            return Ok(Self { ids: Ids::StatusOnly, country });
+            return Ok(Self { ids: Ids::StatusOnly, place });
         }
         let header = own_id.or_else(|| default_header(known.request_id));
         let header = header.ok_or(EdgeError::NoId { provider: known.name })?;
         let form = IdForm::of_header(header.as_str());
-        Ok(Self { ids: Ids::Trusted { provider: known.name, header, form }, country })
+        Ok(Self { ids: Ids::Trusted { provider: known.name, header, form }, place })
     }
 
     /// The identity of a request for `code`.
@@ -160,9 +217,9 @@ impl Edge {
         }
     }
 
-    /// The header with the client's country, to be believed of trusted peers.
-    pub(super) fn country_header(&self) -> Option<&HeaderName> {
-        self.country.as_ref()
+    /// The headers with the client's place.
+    pub(super) fn place(&self) -> &PlaceHeaders {
+        &self.place
     }
 }
 
@@ -191,7 +248,6 @@ fn line_key<'a>(headers: &'a HeaderMap, header: &HeaderName, form: IdForm) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     const NGINX_ID: &str = "0123456789abcdef0123456789abcdef";
 
@@ -200,7 +256,11 @@ mod tests {
     }
 
     fn edge(provider: &str) -> Edge {
-        Edge::new(provider, IdMode::Auto, "", "").unwrap()
+        Edge::new(provider, IdMode::Auto, OwnHeaders::default()).unwrap()
+    }
+
+    fn id_in(header: &str) -> OwnHeaders<'_> {
+        OwnHeaders { request_id: header, ..OwnHeaders::default() }
     }
 
     fn from_edge(edge: &Edge, lines: &[(&'static str, &str)]) -> Identity {
@@ -253,9 +313,9 @@ mod tests {
         let mut odd = HeaderMap::new();
         odd.insert("x-request-id", HeaderValue::from_bytes(b"\xe9").unwrap());
         assert!(edge.identify(true, &odd, "k").no_edge_id);
-        let ray = Edge::new("cloudflare", IdMode::Auto, "", "").unwrap();
+        let ray = Edge::new("cloudflare", IdMode::Auto, OwnHeaders::default()).unwrap();
         assert!(from_edge(&ray, &[("cf-ray", "-AMS")]).no_edge_id);
-        let trace = Edge::new("alb", IdMode::Auto, "", "").unwrap();
+        let trace = Edge::new("alb", IdMode::Auto, OwnHeaders::default()).unwrap();
         assert!(from_edge(&trace, &[("x-amzn-trace-id", "Parent=1")]).no_edge_id);
     }
 
@@ -271,10 +331,10 @@ mod tests {
 
     #[test]
     fn a_header_of_ones_own_makes_auto_trust() {
-        let own = Edge::new("akamai", IdMode::Auto, "Akamai-GRN", "").unwrap();
+        let own = Edge::new("akamai", IdMode::Auto, id_in("Akamai-GRN")).unwrap();
         let identity = from_edge(&own, &[("akamai-grn", "0.24f4.1773480413.1a2b")]);
         assert_eq!(identity.click_id, ClickId::from_edge("akamai", b"0.24f4.1773480413.1a2b", "k"));
-        let turned_off = Edge::new("nginx", IdMode::StatusOnly, "", "").unwrap();
+        let turned_off = Edge::new("nginx", IdMode::StatusOnly, OwnHeaders::default()).unwrap();
         assert_eq!(from_edge(&turned_off, &[("x-request-id", NGINX_ID)]).provider, "");
     }
 
@@ -297,19 +357,44 @@ mod tests {
 
     #[test]
     fn what_can_not_be_is_refused_by_name() {
-        let refused = |provider, id, header| Edge::new(provider, id, header, "").unwrap_err().to_string();
+        let refused =
+            |provider, id, header: &'static str| Edge::new(provider, id, id_in(header)).unwrap_err().to_string();
         assert!(refused("acme", IdMode::Auto, "").contains("edge.provider (\"acme\") must be one of none, cloudfront"));
         assert!(refused("nginx", IdMode::Auto, "a b").contains("edge.request_id_header"));
         assert!(refused("gcp", IdMode::Trusted, "").contains("edge.request_id_header"));
-        assert!(Edge::new("gcp", IdMode::Trusted, "x-id", "").is_ok());
+        assert!(Edge::new("gcp", IdMode::Trusted, id_in("x-id")).is_ok());
     }
 
     #[test]
-    fn countries_come_from_the_providers_header_or_ones_own() {
-        let name = |edge: &Edge| edge.country_header().map(|name| name.as_str().to_owned());
-        assert_eq!(name(&edge("cloudflare")).as_deref(), Some("cf-ipcountry"));
-        assert_eq!(name(&edge("nginx")), None);
-        let own = Edge::new("none", IdMode::Auto, "", "X-Country").unwrap();
-        assert_eq!(name(&own).as_deref(), Some("x-country"));
+    fn places_come_from_the_providers_headers_or_ones_own() {
+        let lines = [
+            ("cf-ipcountry", "NL"),
+            ("cf-region-code", "NH"),
+            ("cf-ipcity", "Amsterdam"),
+            ("cloudfront-viewer-country", "FR"),
+            ("cloudfront-viewer-country-region", "IDF"),
+            ("cloudfront-viewer-city", "Paris"),
+            ("x-place", "own"),
+        ];
+        let headers = headers(&lines);
+        let told = |edge: &Edge| {
+            let place = edge.place().of(&headers);
+            let text = |value: Option<&HeaderValue>| value.map_or("", |value| value.to_str().unwrap()).to_owned();
+            [place.country, place.region, place.city].map(text)
+        };
+        assert_eq!(told(&edge("cloudflare")), ["NL", "NH", "Amsterdam"]);
+        assert_eq!(told(&edge("cloudfront")), ["FR", "IDF", "Paris"]);
+        assert_eq!(told(&edge("nginx")), ["", "", ""]);
+        for (own, expected) in [
+            (OwnHeaders { country: "X-Place", ..OwnHeaders::default() }, ["own", "NH", "Amsterdam"]),
+            (OwnHeaders { region: "X-Place", ..OwnHeaders::default() }, ["NL", "own", "Amsterdam"]),
+            (OwnHeaders { city: "X-Place", ..OwnHeaders::default() }, ["NL", "NH", "own"]),
+        ] {
+            assert_eq!(told(&Edge::new("cloudflare", IdMode::Auto, own).unwrap()), expected);
+        }
+        let own = OwnHeaders { country: "X-Place", ..OwnHeaders::default() };
+        assert_eq!(told(&Edge::new("none", IdMode::Auto, own).unwrap()), ["own", "", ""]);
+        let wrong = OwnHeaders { city: "a b", ..OwnHeaders::default() };
+        assert!(Edge::new("none", IdMode::Auto, wrong).unwrap_err().to_string().contains("edge.city_header"));
     }
 }

@@ -6,6 +6,7 @@ use schemas::event::{MAX_TEXT_BYTES, agent_hash, cut};
 use schemas::visitor::visitor;
 use schemas::{ClickEvent, Method, UtcMicros, wire};
 
+use super::edge::Place;
 use super::fields::text;
 use super::found::Active;
 use super::metrics::Event;
@@ -30,10 +31,11 @@ pub(super) fn write(worker: &Worker, peer: &Peer, head: &Parts, wanted: &Wanted<
         true => shared.client_header.client(peer.address, &shared.trusted, &head.headers),
         false => peer.address,
     };
-    let country = shared.edge.country_header().filter(|_| peer.trusted).and_then(|name| head.headers.get(name));
+    let place = if peer.trusted { shared.edge.place().of(&head.headers) } else { Place::default() };
     let agent = text(wanted.fields.user_agent);
     let agent = cut(&agent, MAX_TEXT_BYTES);
-    let (referrer, language, country) = (text(wanted.fields.referrer), text(wanted.fields.language), text(country));
+    let (referrer, language) = (text(wanted.fields.referrer), text(wanted.fields.language));
+    let (country, region, city) = (text(place.country), text(place.region), text(place.city));
     let purpose = wanted.fields.purpose();
     let mut event = ClickEvent {
         click_id: identity.click_id,
@@ -56,6 +58,8 @@ pub(super) fn write(worker: &Worker, peer: &Peer, head: &Parts, wanted: &Wanted<
         language: &language,
         query: head.uri.query().unwrap_or_default(),
         country: &country,
+        region: &region,
+        city: &city,
         purpose: &purpose,
         provider: identity.provider,
     };

@@ -71,7 +71,7 @@ use worker::{Shared, Worker};
 
 pub use cache::CacheLimits;
 pub use config::{ListenerConfig, ListenerError};
-pub use edge::{Edge, EdgeError, providers};
+pub use edge::{Edge, EdgeError, OwnHeaders, providers};
 pub use metrics::ListenerMetrics;
 pub use patience::Waits;
 pub use policy::Ttls;

@@ -7,7 +7,7 @@ use super::super::sniff;
 use super::super::testing::{requests, requests_with, verdicts, verdicts_with};
 use super::*;
 
-const LINE: &str = r#"{"version":"2","streamId":"12345","cp":"800123","reqId":"3f2fcdbd","reqTimeSec":"1773480413.123","bytes":"0","cliIP":"2001:db8:77::1","statusCode":"302","proto":"HTTPS","reqHost":"Go.example.com","reqMethod":"GET","reqPath":"/%E5%A5%BD","queryStr":"a=1&b=%20x","UA":"Slackbot%201.0%20(+https://api.slack.com/robots)","edgeIP":"192.0.2.200","country":"DE","cacheStatus":"1","cacheable":"1","referer":"https%3A%2F%2Fnews.example.org%2F","customField":"0.c8020002.1773480413.3f2fcdbd"}"#;
+const LINE: &str = r#"{"version":"2","streamId":"12345","cp":"800123","reqId":"3f2fcdbd","reqTimeSec":"1773480413.123","bytes":"0","cliIP":"2001:db8:77::1","statusCode":"302","proto":"HTTPS","reqHost":"Go.example.com","reqMethod":"GET","reqPath":"/%E5%A5%BD","queryStr":"a=1&b=%20x","UA":"Slackbot%201.0%20(+https://api.slack.com/robots)","edgeIP":"192.0.2.200","country":"DE","state":"LOWER%20SAXONY","city":"G%C3%96TTINGEN","cacheStatus":"1","cacheable":"1","referer":"https%3A%2F%2Fnews.example.org%2F","customField":"0.c8020002.1773480413.3f2fcdbd"}"#;
 const CRUMBS: &str = r#""cacheStatus":"0","breadcrumbs":"//BC/%5Ba=192.0.2.200,c=g,k=0,l=1%5D%5Ba=192.0.2.201,c="#;
 
 fn columns(names: &str, id_field: &str) -> Settings {
@@ -24,6 +24,7 @@ fn a_line_is_read_whole() {
         assert_eq!((request.method, request.status, request.class), (Some(Method::Get), 302, EdgeClass::Edge));
         assert_eq!(request.address.map(|address| address.to_string()).as_deref(), Some("2001:db8:77::1"));
         assert_eq!((request.user_agent, request.country), ("Slackbot 1.0 (+https://api.slack.com/robots)", "DE"));
+        assert_eq!((request.region, request.city), ("LOWER SAXONY", "GÖTTINGEN"));
         assert_eq!(request.line_key, Some(&b"3f2fcdbd/192.0.2.200/1773480413"[..]));
     });
     assert_eq!(verdicts(Format::AkamaiDs2, LINE), ["edge"]);

@@ -98,6 +98,15 @@ fn zone_and_captures_are_configured() {
 }
 
 #[test]
+fn places_that_the_edge_in_front_tells_are_captured() {
+    let captures = ["cf-ipcountry", "cf-region-code", "cf-ipcity"].map(str::to_owned).to_vec();
+    let settings = Settings { haproxy_captures: captures, ..Settings::default() };
+    requests_with(Format::Haproxy, &LINE.replace(BRACES, "{NL|NH|Den Haag} "), &settings, |request| {
+        assert_eq!((request.country, request.region, request.city), ("NL", "NH", "Den Haag"));
+    });
+}
+
+#[test]
 fn a_layout_without_an_id_is_told() {
     let has_id = |file: &str, settings| FileParser::new(Format::Haproxy, file.as_bytes(), settings).layout_has_id();
     let bare = LINE.replace(ID, "");

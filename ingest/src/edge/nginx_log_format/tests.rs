@@ -68,14 +68,15 @@ fn the_built_in_formats_are_read_alike() {
 
 #[test]
 fn a_line_of_ones_own_is_read_whole() {
-    let format = r#"$msec|$http_x_forwarded_for|$remote_addr|"$request_method $scheme://$host$uri$is_args$args"|$status|"$http_user_agent"|$request_id|$request_time"#;
-    let line = r#"<190>Mar 14 09:26:53 web nginx: 1773480413.123|198.51.100.1, 198.51.100.2|203.0.113.9|"GET https://Go.example.com/k7Qp2?u=a/b"|302|"a \"b\" \x22c\x22 | d"|op-1|0.002"#;
+    let format = r#"$msec|$http_x_forwarded_for|$remote_addr|"$request_method $scheme://$host$uri$is_args$args"|$status|"$http_user_agent"|$request_id|$geoip2_country_code|$geoip2_region_code|$geoip2_city"#;
+    let line = r#"<190>Mar 14 09:26:53 web nginx: 1773480413.123|198.51.100.1, 198.51.100.2|203.0.113.9|"GET https://Go.example.com/k7Qp2?u=a/b"|302|"a \"b\" \x22c\x22 | d"|op-1|NL|-|Den Haag"#;
     requests_with(Format::NginxLogFormat, line, &settings(format), |request| {
         assert_eq!(request.time.to_string(), "2026-03-14T09:26:53.123Z");
         assert_eq!((request.host, request.path, request.query), ("go.example.com", "/k7Qp2", "u=a/b"));
         assert_eq!((request.method, request.status), (Some(Method::Get), 302));
         assert_eq!(request.address, Some([203, 0, 113, 9].into()));
         assert_eq!((request.user_agent, request.line_key), (r#"a "b" "c" | d"#, Some(&b"op-1"[..])));
+        assert_eq!((request.country, request.region, request.city), ("NL", "", "Den Haag"));
     });
     assert_eq!(verdicts_with(Format::NginxLogFormat, line, &settings(format)), ["origin"]);
     let bare = line.split_once("nginx: ").unwrap().1;

@@ -6,17 +6,20 @@ use ingest::ports::VisitorKeys;
 use schemas::visitor::visitor;
 use schemas::{Analytics, ClickEvent, ClickId, Method, UtcMicros, wire};
 
-use super::super::Edge;
+use super::super::{Edge, OwnHeaders};
 use super::{DOMAIN, Rig};
 use crate::links::{Change, Edit};
 
 const ID: &str = "0123456789abcdef0123456789abcdef";
 
+/// The headers in which the edge says where a client is.
+const PLACE: OwnHeaders<'_> = OwnHeaders { request_id: "", country: "x-country", region: "x-region", city: "x-city" };
+
 /// A listener behind an edge on this machine.
 async fn behind(provider: &str, id: IdMode) -> Rig {
     Rig::with(|config| {
         config.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
-        config.edge = Edge::new(provider, id, "", "x-country").unwrap();
+        config.edge = Edge::new(provider, id, PLACE).unwrap();
     })
     .await
 }
@@ -36,7 +39,7 @@ async fn an_event_says_all_that_the_request_said() {
         .ask(&format!(
             "HEAD /%6b7Qp2/?utm_source=x&é=1 HTTP/1.1\r\nHost: SHO.rt\r\nUser-Agent: UA/1.0\r\n\
              Referer: https://t.co/x\r\nAccept-Language: de-AT\r\nX-Request-Id: {ID}\r\nX-Country: AT\r\n\
-             X-Forwarded-For: 198.51.100.9, 203.0.113.7:4711, 127.0.0.5\r\nPurpose: prefetch\r\n"
+             X-Region: 9\r\nX-City: Vienna\r\nX-Forwarded-For: 198.51.100.9, 203.0.113.7:4711, 127.0.0.5\r\nPurpose: prefetch\r\n"
         ))
         .await;
     assert_eq!(reply.status, 302);
@@ -67,6 +70,8 @@ async fn an_event_says_all_that_the_request_said() {
         language: "de-AT",
         query: "utm_source=x&é=1",
         country: "AT",
+        region: "9",
+        city: "Vienna",
         purpose: "purpose: prefetch",
         provider: "nginx",
     };
@@ -75,10 +80,11 @@ async fn an_event_says_all_that_the_request_said() {
 
 #[tokio::test]
 async fn whoever_is_not_trusted_is_not_believed() {
-    let rig = Rig::with(|config| config.edge = Edge::new("nginx", IdMode::Auto, "", "x-country").unwrap()).await;
+    let rig = Rig::with(|config| config.edge = Edge::new("nginx", IdMode::Auto, PLACE).unwrap()).await;
     rig.link("k", Analytics::Billed).await;
     let forged = format!(
-        "GET /k HTTP/1.1\r\nHost: {DOMAIN}\r\nX-Request-Id: {ID}\r\nX-Forwarded-For: 203.0.113.7\r\nX-Country: AT\r\n"
+        "GET /k HTTP/1.1\r\nHost: {DOMAIN}\r\nX-Request-Id: {ID}\r\nX-Forwarded-For: 203.0.113.7\r\nX-Country: AT\r\n\
+         X-Region: 9\r\nX-City: Vienna\r\n"
     );
     for _ in 0..2 {
         assert_eq!(rig.ask(&forged).await.status, 302);
@@ -90,6 +96,7 @@ async fn whoever_is_not_trusted_is_not_believed() {
     for event in events {
         assert_eq!(event.address, Some("127.0.0.1".parse().unwrap()));
         assert_eq!((event.provider, event.no_edge_id, event.country), ("", false, ""));
+        assert_eq!((event.region, event.city), ("", ""));
     }
 }
 
@@ -148,9 +155,16 @@ async fn bytes_that_are_no_text_harm_nothing() {
     rig.link("k", Analytics::Billed).await;
     let mut client = rig.client().await;
     let mut request = format!("GET /k HTTP/1.1\r\nHost: {DOMAIN}\r\n").into_bytes();
-    for header in
-        ["User-Agent", "Referer", "Accept-Language", "X-Forwarded-For", "X-Country", "Purpose", "X-Request-Id"]
-    {
+    for header in [
+        "User-Agent",
+        "Referer",
+        "Accept-Language",
+        "X-Forwarded-For",
+        "X-Country",
+        "X-City",
+        "Purpose",
+        "X-Request-Id",
+    ] {
         request.extend_from_slice(header.as_bytes());
         request.extend_from_slice(b": a\xff\xe9b\r\n");
     }

@@ -119,6 +119,8 @@ impl Crowd {
             language,
             query,
             country,
+            region: "",
+            city: "",
             purpose: "",
             provider: "cloudfront",
         }
