@@ -74,6 +74,8 @@ pub(crate) enum Command {
     Classify(Classify),
     /// Settle what can be settled, compact and clean the lake once
     Compact(Json),
+    /// Judge history anew: class and agent of clicks that are there, by the rules in force
+    Reclassify(Reclassify),
     /// Check or show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -452,6 +454,26 @@ pub(crate) struct Classify {
     /// Also print each wrong line
     #[arg(long, requires = "tsv")]
     pub(crate) verbose: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `reclassify`
+#[derive(Debug, Args)]
+pub(crate) struct Reclassify {
+    /// First instant (RFC 3339) or UTC day of the clicks
+    #[arg(long, value_name = "TIME")]
+    pub(crate) start: query::Bound,
+    /// End: exclusive for instants, inclusive for days
+    #[arg(long, value_name = "TIME")]
+    pub(crate) end: query::Bound,
+    /// Only clicks of this workspace
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workspace: Option<String>,
+    /// Change nothing; say what would move
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,5 +1,7 @@
-//! What 3,000 commits cost and leave behind, on a local disk with the settler at work:
-//! `cargo run --release -p processor --example upkeep [COMMITS]`.
+//! What upkeep costs, on a local disk.
+//! * 3,000 commits with the settler at work, and what they leave behind: `cargo run --release -p processor --example upkeep
+//!   [COMMITS]`
+//! * history judged anew, with time and the most memory: `… --example upkeep reclassify [ROWS]`
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,10 +11,11 @@ use async_trait::async_trait;
 use ingest::ports::{JournalState, Landed, PortError, RegisteredJournal, Registry};
 use processor::classify::Classifier;
 use processor::enrich::{EnrichConfig, Enricher};
-use processor::lake::{Change, Lake, LakeOptions};
-use processor::settle::{SettleConfig, Settler};
+use processor::lake::{Change, Lake, LakeOptions, Span};
+use processor::settle::{Reclassify, SettleConfig, Settler};
 use schemas::tables::Table;
-use schemas::{Analytics, ClickBuilder, ClickEvent, ClickId, JournalId, LinkId, Method, UtcMicros};
+use schemas::time::DAY;
+use schemas::{Analytics, Class, ClickBuilder, ClickEvent, ClickId, JournalId, LinkId, Method, UtcMicros};
 
 /// No journals: everything is complete up to now.
 #[derive(Debug)]
@@ -83,9 +86,65 @@ fn files_below(folder: &Path) -> std::io::Result<usize> {
     Ok(files)
 }
 
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let commits: usize = std::env::args().nth(1).map_or(Ok(3_000), |text| text.parse())?;
+async fn main() -> Outcome {
+    let mut arguments = std::env::args().skip(1).peekable();
+    match arguments.next_if(|word| word == "reclassify") {
+        Some(_) => reclassify(arguments.next().map_or(Ok(5_000_000), |text| text.parse())?).await,
+        None => commits(arguments.next().map_or(Ok(3_000), |text| text.parse())?).await,
+    }
+}
+
+/// Rows of a file of the history to be judged: as a merge leaves them.
+const FILE_ROWS: u64 = 500_000;
+/// Distinct agents of the history.
+const AGENTS: u64 = 100_000;
+
+/// Judges `rows` of a day anew, none of which says what it did, and again when there is nothing to do.
+async fn reclassify(rows: u64) -> Outcome {
+    let folder = std::env::temp_dir().join(format!("highwater-reclassify-{}", std::process::id()));
+    let lake = Lake::open(&folder.display().to_string(), LakeOptions::default())?;
+    let enricher = Arc::new(Enricher::with_classifier(Classifier::builtin()?, &EnrichConfig::default()));
+    let mut clicks = lake.table(Table::Clicks).await?;
+    let midnight = UtcMicros(20_526 * DAY);
+    for first in (0..rows).step_by(FILE_ROWS as usize) {
+        let mut builder = ClickBuilder::new();
+        for n in first..rows.min(first + FILE_ROWS) {
+            let agent = format!("Mozilla/5.0 (X11; Linux x86_64; rv:{0}.0) Gecko/20100101 Firefox/{0}.0", n % AGENTS);
+            let code = format!("code{}", n % 1_009);
+            let mut row = enricher.click(&ClickEvent { user_agent: &agent, code: &code, ..event() }, midnight);
+            row.event_time = UtcMicros(midnight.0 + (n * DAY as u64 / rows) as i64);
+            (row.verdict.class, row.verdict.rules_version) = (Class::Scanner, 0);
+            builder.push(&row);
+        }
+        let add = clicks.write_spanning(&[builder.finish()?], Span::Day).await?;
+        clicks.commit(Change { add, ..Change::default() }).await?;
+    }
+    let mut settler = Settler::new(&lake, Arc::new(Nobody), enricher, SettleConfig::default()).await?;
+    let asked = Reclassify { start: midnight, end: UtcMicros(midnight.0 + DAY), workspace: None, dry_run: false };
+    for what in ["all of it changes", "nothing changes"] {
+        // from here on the most is counted anew, where the system lets us
+        let _counted_from_the_start = std::fs::write("/proc/self/clear_refs", "5");
+        let begin = Instant::now();
+        let done = settler.reclassify(&asked, &mut |_| {}).await?;
+        let seconds = begin.elapsed().as_secs_f64();
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let most = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("VmHWM: not known");
+        println!(
+            "{what}: {} rows in {} files, {} changed, in {seconds:.1} s ({:.0} rows/s), {most}",
+            done.rows,
+            done.files,
+            done.changed,
+            done.rows as f64 / seconds
+        );
+    }
+    std::fs::remove_dir_all(&folder)?;
+    Ok(())
+}
+
+async fn commits(commits: usize) -> Outcome {
     let folder = std::env::temp_dir().join(format!("highwater-upkeep-{}", std::process::id()));
     let root = folder.display().to_string();
     let options = LakeOptions { keep: Duration::from_secs(2), ..LakeOptions::default() };

@@ -12,6 +12,7 @@ mod link;
 mod logs_again;
 mod logs_failed;
 mod logs_known;
+mod reclassify;
 mod report;
 mod sql;
 mod stream;
@@ -79,6 +80,7 @@ async fn on_data(command: Command, config: Config) -> anyhow::Result<ExitCode> {
         Command::Stream(command) => stream::run(command, &config).await,
         Command::Verify(json) => verify::run(json, &config).await,
         Command::Compact(json) => compact::run(json, &config).await,
+        Command::Reclassify(arguments) => reclassify::run(arguments, &config).await,
         Command::Up(_)
         | Command::Redirect
         | Command::Manage

@@ -40,7 +40,8 @@ fn asks(command: &Command) -> Option<Asks> {
         | Command::Report(_)
         | Command::Sql(_)
         | Command::Verify(_)
-        | Command::Compact(_) => Some(Asks::Lake),
+        | Command::Compact(_)
+        | Command::Reclassify(_) => Some(Asks::Lake),
     }
 }
 
@@ -116,11 +117,12 @@ mod tests {
         require(&command, config).err().map(|error| error.to_string()).unwrap_or_default()
     }
 
-    const ASKING: [&str; 12] = [
+    const ASKING: [&str; 13] = [
         "report",
         "sql x",
         "verify",
         "compact",
+        "reclassify --start 2026-03-14 --end 2026-03-14",
         "link list",
         "link disable a --reason b",
         "edge-logs list",

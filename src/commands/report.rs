@@ -139,9 +139,11 @@ fn text(report: &Answer, arguments: &Report) -> String {
         ));
         lines.push(format!("visitors: {}", meta.visitors));
     }
-    lines.extend(
-        meta.restated_at.map(|at| format!("numbers that were final were changed at {at}, by a log taken in or back")),
-    );
+    lines.extend(meta.restated_at.map(|at| {
+        format!(
+            "numbers that were final were changed at {at}: by a log taken in or back, or by judging anew who clicked"
+        )
+    }));
     for change in &meta.changing {
         lines.push(format!("under way: {} to {}, {}", change.start, change.end, change.reason));
     }

@@ -14,6 +14,7 @@ mod geo;
 mod losses;
 mod postgres;
 mod product;
+mod reclassify;
 mod roles;
 mod rules;
 mod sampled;

@@ -15,6 +15,7 @@
 //! * `cache`, `intern`, `short`: what makes the common case cheap
 //! * `referrer`, `utm`, `locale`: what the request's texts say; `place`: where it came from
 //! * [`facts`], `merge`: whether a record knows better than a row, and the row that knows what both know
+//! * `rejudge`: rows judged anew, from what they have kept of their requests
 
 mod agent;
 mod cache;
@@ -27,6 +28,7 @@ pub(crate) mod locale;
 mod merge;
 mod place;
 mod referrer;
+pub(crate) mod rejudge;
 mod short;
 mod utm;
 

@@ -1,7 +1,7 @@
 //! A partition, a registry and an enrichment that live in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -18,6 +18,9 @@ use tokio::sync::watch;
 use super::decode::{Batch, Clicked, Enrich};
 use super::shed::LinkNames;
 
+/// The rules in force: a row that they have judged isn't judged anew when it is settled.
+static RULES_VERSION: LazyLock<i32> = LazyLock::new(|| crate::classify::Classifier::builtin().unwrap().version());
+
 /// A row with nothing special about it.
 pub(crate) fn click(id: u128, time: i64) -> Click {
     Click {
@@ -31,7 +34,7 @@ pub(crate) fn click(id: u128, time: i64) -> Click {
         revision: None,
         destination: None,
         source: Source::Origin,
-        verdict: Verdict { class: Class::Human, agent: None, reason: "test".into(), rules_version: 1 },
+        verdict: Verdict { class: Class::Human, agent: None, reason: "test".into(), rules_version: *RULES_VERSION },
         method: Some(Method::Get),
         status: 302,
         country: None,

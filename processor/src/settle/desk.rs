@@ -28,6 +28,7 @@ use super::sampled::weighed;
 use super::thin::{Apart, apart};
 use super::union::{Arrival, Decision, Fate, compare, union};
 use super::waits::Waits;
+use crate::enrich::Enricher;
 use crate::lake::{Change, CommitError, DataFile, LakeError, NewFile, Span, TableHandle};
 use crate::metrics::Metrics;
 use crate::sample::RateBook;
@@ -100,15 +101,17 @@ pub(crate) struct Desk {
     settle: Option<Duration>,
     /// Days (since the epoch) before this one are final, as far as the last look showed.
     final_before: i64,
+    /// Judges what waited by the rules that are in force when it is settled.
+    enricher: Arc<Enricher>,
 }
 
 impl Desk {
     pub(crate) fn new(
         clicks: TableHandle,
         registry: Arc<dyn Registry>,
+        enricher: Arc<Enricher>,
         waits: Waits,
-        max_skew: Duration,
-        id_bytes: usize,
+        (max_skew, id_bytes): (Duration, usize),
     ) -> Self {
         let restatements = Restatements::new(clicks.lake().clone());
         let rates = RateBook::new(clicks.lake().clone(), waits.skew, waits.repeat);
@@ -122,6 +125,7 @@ impl Desk {
             hourly: None,
             settle: None,
             final_before: i64::MIN,
+            enricher,
         }
     }
 
@@ -207,9 +211,10 @@ impl Desk {
 
     /// Writes the rows that are to be added: nothing lands.
     pub(crate) async fn draft(&self, rows: &[RecordBatch], decision: &Decision) -> Result<Draft, SettleError> {
+        let unfit = |source| SettleError::Rows { table: Table::Clicks, source };
         let adds = weighed(chosen(Table::Clicks, rows, &decision.fates, Fate::Add)?, decision)?;
-        let Apart { hours, days } =
-            apart(adds, self.final_before).map_err(|source| SettleError::Rows { table: Table::Clicks, source })?;
+        let adds: Result<Vec<RecordBatch>, _> = adds.into_iter().map(|rows| self.enricher.up_to_date(rows)).collect();
+        let Apart { hours, days } = apart(adds.map_err(unfit)?, self.final_before).map_err(unfit)?;
         let mut files = self.clicks.write_spanning(&hours, Span::Hour).await?;
         files.extend(self.clicks.write_spanning(&days, Span::Day).await?);
         Ok(Draft { fates: decision.fates.clone(), rates: decision.rates.clone(), files, joints: Vec::new() })

@@ -19,6 +19,16 @@ pub enum SettleError {
         /// How often it was tried.
         tries: u32,
     },
+    /// A change that is to land at once takes longer than files are kept which no commit names.
+    #[error(
+        "this is more than can be done in {} minutes, after which files that aren't committed yet may be cleaned up: \
+         nothing has changed; take a shorter time at once",
+        limit.as_secs() / 60
+    )]
+    TooLong {
+        /// How long it may take.
+        limit: std::time::Duration,
+    },
     /// Rows don't have the columns of their table.
     #[error("rows of table {table}: {source}")]
     Rows {

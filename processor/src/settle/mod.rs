@@ -16,14 +16,15 @@
 //! * `restate`: what must be said of commits that change final numbers
 //! * `sampled`: which records of `internal` links are sampled away, and what the others weigh
 //! * `take_out`: an import's rows out of the tables again
+//! * [`reclassify`]: rows judged anew by the rules in force; `remake`: files made anew in one commit
 //! * [`settler`]: the task, with `desk` (look, decide, land), `thin`, `arrivals`, `leave`, `upkeep` and `merge`
 //!
 //! Invariants
 //! * No id comes into `clicks` twice: every commit that adds or removes rows here is decided on a snapshot, and lands
 //!   only if no other settler's has landed since.
 //! * `complete_through` is read before the snapshot that a decision is made on.
-//! * Nothing else removes files of `clicks`. No merge changes a row; a correction changes what is known of a request,
-//!   never which requests there are.
+//! * Nothing else removes files of `clicks`. No merge changes a row; a correction changes what is known of a request, and
+//!   judging it anew what is made of that, never which requests there are.
 //! * Rows in memory are bounded by a group of arrivals, or a batch of each part of a merge and its packed result.
 //!
 //! Failure: killed between any two steps, the next pass comes to the same rows, because what is there already is
@@ -39,6 +40,8 @@ pub mod guard;
 pub mod ids;
 pub(crate) mod leave;
 mod merge;
+pub mod reclassify;
+pub(crate) mod remake;
 pub(crate) mod restate;
 mod said;
 pub(crate) mod sampled;
@@ -60,6 +63,8 @@ pub use correct::policy::Patience;
 pub use error::SettleError;
 pub use guard::{DecideError, Edge, Mismatched, Standing, Word, mismatched, words_under_way};
 pub use ids::IdIndex;
+pub use reclassify::{Moved, Reclassified, Reclassify};
+pub use remake::Looked;
 pub use settler::{SettleConfig, Settled, Settler};
 pub use union::{Arrival, Decision, Fate, Remark, union};
 pub(crate) use upkeep::exchange;

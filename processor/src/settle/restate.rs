@@ -37,6 +37,8 @@ pub(crate) enum Why {
     Correction,
     /// An operator has said that lines of an hour are counted, of which some had been recovered.
     Decision,
+    /// Rows were judged anew by other rules.
+    Reclassify,
 }
 
 impl Why {
@@ -47,6 +49,7 @@ impl Why {
             Self::Revert => "revert",
             Self::Correction => "correction",
             Self::Decision => "decision",
+            Self::Reclassify => "reclassify",
         }
     }
 }
@@ -70,6 +73,33 @@ struct Touched {
     added: i64,
     removed: i64,
     changed: i64,
+}
+
+/// Rows of about one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Several {
+    pub(crate) first: UtcMicros,
+    pub(crate) last: UtcMicros,
+    pub(crate) rows: u64,
+    /// Knows the same rows again.
+    pub(crate) mark: u64,
+}
+
+impl Several {
+    /// One row.
+    pub(crate) fn one(time: UtcMicros, mark: u64) -> Self {
+        Self { first: time, last: time, rows: 1, mark }
+    }
+
+    /// These rows and others.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+            rows: self.rows + other.rows,
+            mark: self.mark.wrapping_add(other.mark),
+        }
+    }
 }
 
 /// What a commit does to final numbers. Pure.
@@ -104,20 +134,36 @@ impl Ledger {
         if !self.is_final(time) {
             return;
         }
+        let number = id.as_u128();
+        let row = Several::one(time, (number ^ (number >> 64)) as u64);
+        self.touch_several(touch, why, workspace, import_id, row);
+    }
+
+    /// Takes in rows of about one time, all of which count as final as soon as the first is.
+    pub(crate) fn touch_several(
+        &mut self,
+        touch: Touch,
+        why: Why,
+        workspace: &str,
+        import_id: Option<&str>,
+        these: Several,
+    ) {
+        if !self.is_final(these.first) {
+            return;
+        }
         let key = (why, workspace.to_owned(), import_id.map(str::to_owned));
-        let none = Touched { start: time, end: time, added: 0, removed: 0, changed: 0 };
+        let none = Touched { start: these.first, end: these.last, added: 0, removed: 0, changed: 0 };
         let touched = self.touched.entry(key).or_insert(none);
-        touched.start = touched.start.min(time);
-        touched.end = touched.end.max(time);
+        touched.start = touched.start.min(these.first);
+        touched.end = touched.end.max(these.last);
         *match touch {
             Touch::Added => &mut touched.added,
             Touch::Removed => &mut touched.removed,
             Touch::Changed => &mut touched.changed,
-        } += 1;
+        } += these.rows as i64;
         // a sum, as the order of rows doesn't matter; the same rows that go and come again are two commits
-        let number = id.as_u128();
         let what = 2 * (why as u64 + 8 * touch as u64) + 1;
-        self.mark = self.mark.wrapping_add(((number ^ (number >> 64)) as u64 | 1).wrapping_mul(what));
+        self.mark = self.mark.wrapping_add((these.mark | 1).wrapping_mul(what));
     }
 
     /// The rows that `fates` add, of `rows`, which `arrivals` describe row by row.

@@ -108,7 +108,7 @@ pub struct Settler {
     /// Whether corrections are made without waiting.
     pub(super) eager: bool,
     pub(super) enricher: Arc<Enricher>,
-    upkeep: Upkeep,
+    pub(super) upkeep: Upkeep,
     /// How far the hot path beside it is.
     hot: Option<watch::Receiver<HotStatus>>,
     pub(super) metrics: Metrics,
@@ -129,8 +129,8 @@ impl Settler {
         let clicks = lake.table(Table::Clicks).await?;
         let arrivals = lake.table(Table::Arrivals).await?;
         let upkeep = Upkeep::new(lake, &config).await?;
-        let desk =
-            Desk::new(clicks, registry, config.waits, config.max_skew, config.id_bytes).with_settle(config.settle);
+        let ids = (config.max_skew, config.id_bytes);
+        let desk = Desk::new(clicks, registry, Arc::clone(&enricher), config.waits, ids).with_settle(config.settle);
         let guard = Guard::new(lake.clone(), config.edge.clone());
         let (looked, pending) = (HashMap::new(), HashMap::new());
         let (metrics, stop) = (Metrics::default(), CancellationToken::new());

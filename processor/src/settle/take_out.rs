@@ -10,7 +10,6 @@ use arrow::array::{Array as _, AsArray as _, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::TimestampMicrosecondType;
 use arrow::error::ArrowError;
-use futures::StreamExt as _;
 use schemas::tables::Table;
 use schemas::{Source, UtcMicros};
 
@@ -18,11 +17,12 @@ use super::desk::{TRIES, fenced};
 use super::error::SettleError;
 use super::ids::click_ids;
 use super::leave::remark_txn;
+use super::remake::made_anew;
 use super::restate::{Ledger, Touch, Why};
 use super::sampled::sampled_txn;
 use super::settler::Settler;
 use super::union::Remark;
-use crate::lake::{Change, CommitError, DataFile, Growing, NewFile, Span, TableHandle};
+use crate::lake::{Change, CommitError, DataFile, NewFile, Span, TableHandle};
 
 /// Bytes of files rewritten in one commit, unless one file is larger.
 const GROUP_BYTES: u64 = 128 << 20;
@@ -128,29 +128,19 @@ impl Settler {
         file: &DataFile,
         leaving: &Leaving<'_>,
         ledger: &mut Ledger,
-    ) -> Result<(Option<NewFile>, u64), SettleError> {
-        let clicks = &self.desk.clicks;
-        let span = if file.is_one_hour() { Span::Hour } else { Span::Day };
-        let (mut batches, mut growing, mut removed) = (clicks.batches(file, &[]).await?, None::<Growing>, 0);
-        while let Some(batch) = batches.next().await.transpose()? {
-            let goes = leaving.marks(&batch).map_err(|e| unfit(Table::Clicks, e))?;
+    ) -> Result<(Vec<NewFile>, u64), SettleError> {
+        let mut removed = 0;
+        let rest = made_anew(&self.desk.clicks, file, |batch| {
+            let goes = leaving.marks(&batch)?;
             let stays: BooleanArray = goes.iter().map(|goes| Some(!goes)).collect();
-            let rest = filter_record_batch(&batch, &stays).map_err(|e| unfit(Table::Clicks, e))?;
+            let rest = filter_record_batch(&batch, &stays)?;
             if rest.num_rows() < batch.num_rows() {
                 removed += (batch.num_rows() - rest.num_rows()) as u64;
                 note_removed(&batch, &goes, leaving.why(), ledger);
             }
-            match &mut growing {
-                _ if rest.num_rows() == 0 => {}
-                Some(growing) => growing.push(&rest).map_err(|e| unfit(Table::Clicks, e.into()))?,
-                None => growing = Some(clicks.grow(&rest, span, file.rows)?),
-            }
-        }
-        let rest = match growing {
-            Some(growing) => Some(clicks.finish(growing).await?),
-            None => None,
-        };
-        Ok((rest, removed))
+            Ok(rest)
+        });
+        Ok((rest.await?, removed))
     }
 
     /// Takes the waiting records of `import_id` out of `arrivals`. Returns how many went. A commit lands in any case:

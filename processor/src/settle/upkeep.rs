@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use schemas::UtcMicros;
 use schemas::tables::Table;
+use schemas::time::HOUR;
 use tokio_util::sync::CancellationToken;
 
 use super::compact::{CompactConfig, Horizon, Piece, choose};
@@ -133,6 +134,15 @@ impl Upkeep {
             done += (maintained.log_entries + maintained.files) as u64;
         }
         Ok(done)
+    }
+}
+
+impl Upkeep {
+    /// Whether anything was sampled away between two instants, both included, as far as files tell.
+    pub(super) async fn was_sampled(&mut self, first: UtcMicros, last: UtcMicros) -> Result<bool, SettleError> {
+        self.hourly.refresh().await?;
+        let hour_of = |instant: UtcMicros| UtcMicros(instant.hour().saturating_mul(HOUR));
+        Ok(self.hourly.files_between(hour_of(first), last).next().is_some())
     }
 }
 

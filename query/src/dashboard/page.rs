@@ -194,7 +194,10 @@ fn freshness(meta: &Meta) -> String {
         gaps => format!(r#" <b class="warn">Clicks are known to be missing in {gaps} times of this span.</b>"#),
     };
     let restated = match meta.restated_at {
-        Some(at) => format!(" Numbers that were final were changed at {}, by a log taken in or back.", text(at)),
+        Some(at) => format!(
+            " Numbers that were final were changed at {}: by a log taken in or back, or by judging anew who clicked.",
+            text(at)
+        ),
         None => String::new(),
     };
     let changing = match meta.changing.len() {
