@@ -72,6 +72,9 @@ pub(crate) enum Command {
     Verify(Json),
     /// Judge one request, or a labelled set of user agents
     Classify(Classify),
+    /// Published lists of networks: who confirms an agent, who scans, who rents out servers, where people are
+    #[command(subcommand)]
+    Networks(Networks),
     /// Settle what can be settled, compact and clean the lake once
     Compact(Json),
     /// Judge history anew: class and agent of clicks that are there, by the rules in force
@@ -477,6 +480,54 @@ pub(crate) struct Reclassify {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `networks …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Networks {
+    /// Fetch a list and put it in the place of that with its name; running nodes take it up by themselves
+    Update(NetworkUpdate),
+    /// The lists there are, and whether they are still believed
+    List(Json),
+    /// Take a list away
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+/// `networks update`
+#[derive(Debug, Args)]
+pub(crate) struct NetworkUpdate {
+    /// Where the list is: an https URL, a file, or - for standard input; as operators publish them, in JSON, as text, or as
+    /// CSV whose first column is a prefix
+    pub(crate) source: String,
+    /// What it is called here, and in class_reason
+    #[arg(long)]
+    pub(crate) name: String,
+    /// What it means to be in it [default: what it meant before]
+    #[arg(long = "as", value_enum, value_name = "MEANING")]
+    pub(crate) meaning: Option<Meaning>,
+    /// Of a list that confirms: the agent whose operator's networks these are, by its name in column `agent`; repeatable
+    /// [default: those of before]
+    #[arg(long = "agent", value_name = "AGENT")]
+    pub(crate) agents: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What it means to be in a list of networks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Meaning {
+    /// The operator of an agent: confirms it, and decides nothing
+    Confirm,
+    /// Scanners that look like people's browsers, such as mail gateways
+    Scanner,
+    /// Servers for rent: no verdict by itself
+    Hosting,
+    /// People behind a relay: never scanners
+    People,
 }
 
 /// `config …`

@@ -87,7 +87,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let rate = thinner.rate(journal, link, head.event_time, &cap);
                 if !is_kept(head.click_id, rate) {
                     away += 1;
-                    black_box(fresh.class_of(head.agent_hash, head.signals.is_some_and(|signals| signals.is_head)));
+                    let is_head = head.signals.is_some_and(|signals| signals.is_head);
+                    black_box(fresh.class_of(head.agent_hash, is_head, || wire::decode_address(record)));
                 }
             }
         }

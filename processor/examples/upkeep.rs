@@ -106,7 +106,7 @@ const AGENTS: u64 = 100_000;
 async fn reclassify(rows: u64) -> Outcome {
     let folder = std::env::temp_dir().join(format!("highwater-reclassify-{}", std::process::id()));
     let lake = Lake::open(&folder.display().to_string(), LakeOptions::default())?;
-    let enricher = Arc::new(Enricher::with_classifier(Classifier::builtin()?, &EnrichConfig::default()));
+    let enricher = Arc::new(Enricher::with_rules(Classifier::builtin()?, &EnrichConfig::default()));
     let mut clicks = lake.table(Table::Clicks).await?;
     let midnight = UtcMicros(20_526 * DAY);
     for first in (0..rows).step_by(FILE_ROWS as usize) {
@@ -149,7 +149,7 @@ async fn commits(commits: usize) -> Outcome {
     let root = folder.display().to_string();
     let options = LakeOptions { keep: Duration::from_secs(2), ..LakeOptions::default() };
     let lake = Lake::open(&root, options.clone())?;
-    let enricher = Arc::new(Enricher::with_classifier(Classifier::builtin()?, &EnrichConfig::default()));
+    let enricher = Arc::new(Enricher::with_rules(Classifier::builtin()?, &EnrichConfig::default()));
     let config = SettleConfig { maintain_every: Duration::from_secs(1), ..SettleConfig::default() };
     let mut settler = Settler::new(&lake, Arc::new(Nobody), Arc::clone(&enricher), config).await?;
     let mut clicks = lake.table(Table::Clicks).await?;

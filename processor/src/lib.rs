@@ -16,6 +16,7 @@
 //! * [`import`] – edge logs, chunk by chunk
 //! * [`lake`] – the Delta tables and their commits
 //! * [`metrics`] – what is counted
+//! * [`networks`] – published lists of networks, and what each means
 //! * [`sample`] – clicks of `internal` links sampled under backlog
 //! * [`settle`] – arrivals into `clicks`, each request once; compaction and clean-up
 //! * [`sketch`] – visitors of what was sampled away
@@ -29,6 +30,7 @@ pub mod hot;
 pub mod import;
 pub mod lake;
 pub mod metrics;
+pub mod networks;
 pub mod sample;
 pub mod settle;
 pub mod sketch;

@@ -5,7 +5,8 @@ use std::io::BufReader;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use processor::classify::{Evaluation, Request, evaluate};
+use processor::classify::{Evaluation, Mark, Request, evaluate};
+use processor::enrich::Rules;
 use serde_json::json;
 
 use super::print;
@@ -18,7 +19,7 @@ const PURPOSE: &[&str] = &["sec-purpose", "purpose", "x-moz", "x-purpose"];
 
 /// Judges and prints.
 pub(crate) fn run(arguments: &Classify, config: &Config) -> anyhow::Result<ExitCode> {
-    let classifier = Source::of(config).load()?;
+    let Rules { classifier, networks } = Source::of(config).load()?;
     if let Some(path) = &arguments.tsv {
         let file = File::open(path).with_context(|| format!("can't open {}", path.display()))?;
         let evaluation = evaluate(&classifier, BufReader::new(file)).with_context(|| path.display().to_string())?;
@@ -37,14 +38,26 @@ pub(crate) fn run(arguments: &Classify, config: &Config) -> anyhow::Result<ExitC
     }
     let request = Request { method: Some(arguments.method), user_agent: &user_agent, purpose: purpose.trim_end() };
     let verdict = classifier.judge(&request);
+    let address = arguments.address;
+    let mark = address.and_then(|address| networks.mark(address, verdict.agent.as_deref()));
+    let verdict = mark.map(|mark| classifier.with_mark(&verdict, mark)).unwrap_or(verdict);
+    let hosting = address.and_then(|address| networks.hosting(address));
+    let network = match mark {
+        Some(Mark::Scanner(list)) => Some(("scanner", list)),
+        Some(Mark::Confirmed(list)) => Some(("confirmed", list)),
+        None => hosting.map(|list| ("hosting", list)),
+    };
     if arguments.json {
         print::json(&json!({
             "class": verdict.class, "agent": verdict.agent, "reason": verdict.reason,
+            "network": network.map(|(is, list)| json!({"is": is, "list": list})),
             "rules_version": verdict.rules_version,
         }))?;
     } else {
         let agent = verdict.agent.as_deref().map(|agent| format!(" ({agent})")).unwrap_or_default();
-        print::line(&format!("{}{agent}, by rule {}", verdict.class, verdict.reason))?;
+        let network = network.map(|(is, list)| format!("; network: {is}, by list {list}")).unwrap_or_default();
+        let (class, reason, version) = (verdict.class, &verdict.reason, verdict.rules_version);
+        print::line(&format!("{class}{agent}, by {reason} of rules {version}{network}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -12,6 +12,7 @@ mod link;
 mod logs_again;
 mod logs_failed;
 mod logs_known;
+mod networks;
 mod reclassify;
 mod report;
 mod sql;
@@ -45,6 +46,7 @@ pub(crate) fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Config(command) => config::run(&command, &loaded),
         Command::Classify(arguments) => classify::run(&arguments, &config),
+        Command::Networks(command) => on_runtime(networks::run(command, &config)),
         Command::Up(up) => run::run(config, Roles::ALL, up.demo).map(|()| ExitCode::SUCCESS),
         Command::Redirect => run::run(config, Roles::REDIRECT, false).map(|()| ExitCode::SUCCESS),
         Command::Manage => run::run(config, Roles::MANAGE, false).map(|()| ExitCode::SUCCESS),
@@ -87,6 +89,7 @@ async fn on_data(command: Command, config: Config) -> anyhow::Result<ExitCode> {
         | Command::Process(_)
         | Command::Query
         | Command::Classify(_)
+        | Command::Networks(_)
         | Command::Config(_) => Ok(ExitCode::SUCCESS), // handled by `dispatch`
     }
 }

@@ -8,6 +8,7 @@ use anyhow::bail;
 use crate::cli::{Command, Link, Token, Workspace};
 use crate::config::Config;
 use crate::logs::scheme_of;
+use crate::rules::Lists;
 use crate::run::ids_in;
 
 /// What a command that makes nothing asks.
@@ -33,6 +34,7 @@ fn asks(command: &Command) -> Option<Asks> {
         | Command::Process(_)
         | Command::Query
         | Command::Classify(_)
+        | Command::Networks(_)
         | Command::Config(_) => None,
         Command::Link(_) | Command::Workspace(_) | Command::Token(_) | Command::Stream(_) => Some(Asks::Links),
         Command::EdgeLogs(_)
@@ -98,6 +100,7 @@ fn data_folder(config: &Config) -> anyhow::Result<()> {
     let is_empty = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
     let is_known = Path::new(&config.link_store()).exists()
         || Path::new(&config.lake_root()).exists()
+        || Lists::of(config).folder().exists()
         || ids_in(&config.journal_dir()).is_ok_and(|ids| !ids.is_empty());
     if folder.is_dir() && !is_empty && !is_known {
         bail!("{key}: this is no data folder of highwater: there is no link store in it; --data DIR names another");

@@ -13,13 +13,15 @@ use super::{Config, Span, seconds};
 pub(crate) struct Classify {
     /// The operator's rules over the built-in ones; empty: none.
     pub(crate) rules: PathBuf,
-    /// How often it is looked whether the file has changed.
+    /// How often it is looked whether files have changed.
     pub(crate) reload: Span,
+    /// How long a list of networks is believed.
+    pub(crate) networks_expire: Span,
 }
 
 impl Default for Classify {
     fn default() -> Self {
-        Self { rules: PathBuf::new(), reload: seconds(10) }
+        Self { rules: PathBuf::new(), reload: seconds(10), networks_expire: seconds(90 * 24 * 3600) }
     }
 }
 
@@ -30,6 +32,10 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
     let reload = config.classify.reload;
     if !(Duration::from_millis(100)..=Duration::from_secs(24 * 3600)).contains(&reload.0) {
         wrong.push(format!("classify.reload ({reload}) must be from 100ms to 24h"));
+    }
+    let expire = config.classify.networks_expire;
+    if expire.0 < Duration::from_secs(24 * 3600) {
+        wrong.push(format!("classify.networks_expire ({expire}) must be at least 1d"));
     }
     wrong
 }
@@ -44,5 +50,7 @@ mod tests {
         assert_eq!(problems(&config), [""; 0]);
         config.classify.reload = Span(Duration::from_millis(99));
         assert!(problems(&config).join("\n").contains("classify.reload (99ms)"));
+        config.classify.networks_expire = Span(Duration::from_secs(3600));
+        assert!(problems(&config).join("\n").contains("classify.networks_expire (1h)"));
     }
 }

@@ -195,7 +195,7 @@ fn unknown_keys(figment: &Figment) -> Result<Vec<String>, Invalid> {
 }
 
 /// The name that is most like `key`.
-pub(super) fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
+pub(crate) fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
     known
         .min_by(|a, b| {

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use check::problems;
 pub(crate) use classify::Classify;
-pub(crate) use load::{Loaded, load};
+pub(crate) use load::{Loaded, load, nearest};
 pub(crate) use partitions::Partitions;
 pub(crate) use privacy::Geo;
 pub(crate) use units::{Size, Span};

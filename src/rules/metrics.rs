@@ -8,6 +8,7 @@ use prometheus_client::registry::Registry;
 pub(crate) struct RulesMetrics {
     version: Gauge,
     refused: Gauge,
+    expired: Gauge,
 }
 
 impl RulesMetrics {
@@ -19,12 +20,18 @@ impl RulesMetrics {
             "1 while rules on disk are wrong and the last good ones stay in force",
             self.refused.clone(),
         );
+        registry.register(
+            "highwater_networks_expired",
+            "Lists of networks that are too old to be believed",
+            self.expired.clone(),
+        );
     }
 
-    /// Rules of this version are in force, and what is on disk is as good.
-    pub(crate) fn in_force(&self, version: i32) {
+    /// Rules of this version are in force, and what is on disk is as good; of lists so many have expired.
+    pub(crate) fn in_force(&self, version: i32, expired: usize) {
         self.version.set(version.into());
         self.refused.set(0);
+        self.expired.set(expired as i64);
     }
 
     /// What is on disk is wrong.

@@ -1,25 +1,34 @@
-//! The rules in force: the built-in ones, and over them an operator's file, which may change while they are used.
+//! The rules in force: the built-in ones, over them an operator's file, and lists of networks. All may change while they are
+//! used.
 //!
 //! ```text
-//! file ──Source::read──► text ──check──► Classifier ──put in force──► Enricher of the process
-//!   └──looked at every classify.reload (watch): another text, checked before it is taken
+//! classify.rules ────────┐
+//! DATA/networks/*.json ──┴─Source::read──► Found ──check──► Rules ──put in force──► Enricher of the process
+//!   └──looked at every classify.reload (watch): something else, checked before it is taken
 //! ```
 //! Everything that judges requests gets its rules here: hot path, settler, imports, uploads, posted events, `classify`.
 //! A start with a file that is wrong fails and says why; a running process goes on with the last good rules.
 
+mod fetch;
+mod lists;
 mod metrics;
 mod watch;
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
 use processor::classify::Classifier;
+use processor::enrich::Rules;
+use processor::networks::{List, Networks};
+use schemas::UtcMicros;
 
 use crate::config::Config;
 
+pub(crate) use fetch::fetch;
+pub(crate) use lists::Lists;
 pub(crate) use metrics::RulesMetrics;
 pub(crate) use watch::{Watched, watch};
 
@@ -30,76 +39,106 @@ const MOST_BYTES: u64 = 1 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     rules: Option<PathBuf>,
+    lists: Lists,
+    /// How long a list is believed.
+    expire: Duration,
 }
 
-/// What a file looks like from outside.
+/// What a file looks like from outside; one that isn't there has no size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    size: u64,
+    path: PathBuf,
+    size: Option<u64>,
     modified: Option<SystemTime>,
 }
 
 /// What the files hold.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Texts {
+pub(crate) struct Found {
     rules: Option<String>,
+    lists: Vec<List>,
 }
 
 impl Source {
     /// As configured.
     pub(crate) fn of(config: &Config) -> Self {
         let rules = &config.classify.rules;
-        Self { rules: (!rules.as_os_str().is_empty()).then(|| rules.clone()) }
+        Self {
+            rules: (!rules.as_os_str().is_empty()).then(|| rules.clone()),
+            lists: Lists::of(config),
+            expire: config.classify.networks_expire.0,
+        }
     }
 
-    /// How the files look; what isn't there has no stamp.
-    fn stamps(&self) -> Vec<Option<Stamp>> {
-        self.rules.iter().map(|path| stamp(path)).collect()
+    /// How the files look.
+    fn stamps(&self) -> Vec<Stamp> {
+        // a folder that can't be read says so when it is read
+        let lists = self.lists.paths().unwrap_or_default();
+        self.rules.iter().cloned().chain(lists).map(Stamp::of).collect()
     }
 
     /// Reads the files.
     ///
     /// # Errors
-    /// When one can't be read; names the key and the path.
-    pub(crate) fn read(&self) -> anyhow::Result<Texts> {
+    /// When one can't be read, or is no list; names the key or the path.
+    pub(crate) fn read(&self) -> anyhow::Result<Found> {
         let rules = self.rules.as_deref().map(|path| text(path).with_context(|| key(path))).transpose()?;
-        Ok(Texts { rules })
+        Ok(Found { rules, lists: self.lists.read()? })
     }
 
-    /// Checks what was read, and makes rules of it.
+    /// Checks what was read, and makes rules of it as they are at `now`.
     ///
     /// # Errors
     /// When the rules are wrong; names the key, the path, and every fault.
-    pub(crate) fn rules(&self, texts: &Texts) -> anyhow::Result<Classifier> {
-        let Some(text) = &texts.rules else { return Ok(Classifier::builtin()?) };
-        Classifier::with_operator(text).with_context(|| self.rules.as_deref().map(key).unwrap_or_default())
+    pub(crate) fn rules(&self, found: &Found, now: UtcMicros) -> anyhow::Result<Rules> {
+        let classifier = match &found.rules {
+            None => Classifier::builtin()?,
+            Some(text) => {
+                Classifier::with_operator(text).with_context(|| self.rules.as_deref().map(key).unwrap_or_default())?
+            }
+        };
+        let believed = found.lists.iter().filter(|list| !list.is_expired(now, self.expire));
+        Ok(Rules { classifier, networks: Networks::new(believed) })
     }
 
     /// Reads, and makes rules.
     ///
     /// # Errors
     /// As [`Self::read`] and [`Self::rules`].
-    pub(crate) fn load(&self) -> anyhow::Result<Classifier> {
-        self.rules(&self.read()?)
+    pub(crate) fn load(&self) -> anyhow::Result<Rules> {
+        self.rules(&self.read()?, UtcMicros::now())
+    }
+
+    /// The names of lists that are too old to be believed.
+    fn expired<'a>(&self, found: &'a Found, now: UtcMicros) -> Vec<&'a str> {
+        let expired = found.lists.iter().filter(|list| list.is_expired(now, self.expire));
+        expired.map(|list| list.name.as_str()).collect()
+    }
+
+    /// When the next list expires.
+    fn next_expiry(&self, found: &Found, now: UtcMicros) -> Option<UtcMicros> {
+        let ends = found.lists.iter().filter_map(|list| list.expires_at(self.expire));
+        ends.filter(|end| *end >= now).min()
+    }
+
+    /// Tells what was found, as it is at `now`, from anything else.
+    fn print(&self, found: &Found, now: UtcMicros) -> u64 {
+        let mut hash = DefaultHasher::new();
+        (&found.rules, &found.lists, self.expired(found, now)).hash(&mut hash);
+        hash.finish()
     }
 }
 
-impl Texts {
-    /// Tells these from others.
-    fn print(&self) -> u64 {
-        let mut hash = DefaultHasher::new();
-        self.rules.hash(&mut hash);
-        hash.finish()
+impl Stamp {
+    fn of(path: PathBuf) -> Self {
+        let file = fs::metadata(&path).ok();
+        let modified = file.as_ref().and_then(|file| file.modified().ok());
+        Self { path, size: file.map(|file| file.len()), modified }
     }
 }
 
 fn key(path: &Path) -> String {
     format!("classify.rules = {:?}", path.display().to_string())
-}
-
-fn stamp(path: &Path) -> Option<Stamp> {
-    let file = fs::metadata(path).ok()?;
-    Some(Stamp { size: file.len(), modified: file.modified().ok() })
 }
 
 /// A file's text, unless it is far too long to be one.
@@ -116,8 +155,8 @@ mod tests {
     #[test]
     fn a_file_that_is_wrong_is_named_with_its_key() {
         let folder = tempfile::tempdir().unwrap();
-        let mut config = Config::default();
-        assert_eq!(Source::of(&config).load().unwrap().version() % 1_000, 0);
+        let mut config = Config { data_dir: folder.path().join("data"), ..Config::default() };
+        assert_eq!(Source::of(&config).load().unwrap().classifier.version() % 1_000, 0);
         config.classify.rules = folder.path().join("own.toml");
         let said = |config: &Config| crate::explain(&Source::of(config).load().unwrap_err());
         let missing = said(&config);
@@ -127,6 +166,6 @@ mod tests {
         fs::write(&config.classify.rules, "#".repeat(MOST_BYTES as usize + 1)).unwrap();
         assert!(said(&config).contains("too many"));
         fs::write(&config.classify.rules, "version = 12").unwrap();
-        assert_eq!(Source::of(&config).load().unwrap().version() % 1_000, 12);
+        assert_eq!(Source::of(&config).load().unwrap().classifier.version() % 1_000, 12);
     }
 }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use processor::enrich::Enricher;
+use schemas::UtcMicros;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::{RulesMetrics, Source, Stamp, Texts};
+use super::{Found, RulesMetrics, Source, Stamp};
 
 /// A change shows in a file's time after at most so long, on any disk.
 const TICK: Duration = Duration::from_secs(2);
@@ -44,19 +45,23 @@ enum Word {
 /// What is known of the files.
 #[derive(Debug)]
 struct Seen {
-    stamps: Vec<Option<Stamp>>,
+    stamps: Vec<Stamp>,
     read_at: SystemTime,
-    /// Of the texts in force.
+    /// When a list expires next.
+    expiry: Option<UtcMicros>,
+    /// Of what is in force.
     in_force: u64,
-    /// Of texts that are wrong, or of why they can't be read.
+    /// Of what is wrong, or of why it can't be read.
     refused: Option<u64>,
 }
 
 impl Seen {
     /// Whether the files have to be read.
-    fn is_due(&self, stamps: &[Option<Stamp>]) -> bool {
-        let stands = |stamp: &Stamp| stamp.modified.is_some_and(|modified| modified + TICK < self.read_at);
-        *stamps != *self.stamps || !stamps.iter().flatten().all(stands)
+    fn is_due(&self, stamps: &[Stamp], now: UtcMicros) -> bool {
+        let stands = |modified: SystemTime| modified + TICK < self.read_at;
+        *stamps != *self.stamps
+            || !stamps.iter().filter_map(|stamp| stamp.modified).all(stands)
+            || self.expiry.is_some_and(|expiry| expiry < now)
     }
 
     /// What to do about texts with this print, or about an error with it.
@@ -72,16 +77,20 @@ impl Seen {
     }
 }
 
-/// Keeps the enricher's rules as the files say, until `stop`.
-pub(crate) async fn watch(watched: Watched, texts: Texts, stop: CancellationToken) {
-    watched.metrics.in_force(watched.enricher.classifier().version());
-    let mut seen = Seen { stamps: Vec::new(), read_at: SystemTime::UNIX_EPOCH, in_force: texts.print(), refused: None };
+/// Keeps the enricher's rules as the files say, until `stop`. It has those that were `found`.
+pub(crate) async fn watch(watched: Watched, found: Found, stop: CancellationToken) {
+    let now = UtcMicros::now();
+    watched.show(&found, watched.enricher.classifier().version(), now);
+    let in_force = watched.source.print(&found, now);
+    let expiry = watched.source.next_expiry(&found, now);
+    let mut seen = Seen { stamps: Vec::new(), read_at: SystemTime::UNIX_EPOCH, expiry, in_force, refused: None };
+    drop(found);
     let mut ticks = tokio::time::interval(watched.every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let again = watched.clone();
         // disks may be slow, and rules take a moment to compile
-        match tokio::task::spawn_blocking(move || (again.look(&mut seen), seen)).await {
+        match tokio::task::spawn_blocking(move || (again.look(&mut seen, UtcMicros::now()), seen)).await {
             Ok(((), known)) => seen = known,
             Err(error) => return tracing::error!(%error, "watching rules has ended; those in force stay"),
         }
@@ -89,15 +98,16 @@ pub(crate) async fn watch(watched: Watched, texts: Texts, stop: CancellationToke
 }
 
 impl Watched {
-    fn look(&self, seen: &mut Seen) {
+    fn look(&self, seen: &mut Seen, now: UtcMicros) {
         let stamps = self.source.stamps();
-        if !seen.is_due(&stamps) {
+        if !seen.is_due(&stamps, now) {
             return;
         }
         (seen.stamps, seen.read_at) = (stamps, SystemTime::now());
         let read = self.source.read();
+        seen.expiry = read.as_ref().ok().and_then(|found| self.source.next_expiry(found, now));
         let print = match &read {
-            Ok(texts) => texts.print(),
+            Ok(found) => self.source.print(found, now),
             Err(error) => print(&crate::explain(error)),
         };
         match seen.judge(print) {
@@ -106,13 +116,13 @@ impl Watched {
                 self.metrics.as_on_disk();
                 tracing::info!("the rules on disk are those in force again");
             }
-            Word::New => match read.and_then(|texts| self.source.rules(&texts)) {
-                Ok(rules) => {
-                    let version = rules.version();
+            Word::New => match read.and_then(|found| Ok((self.source.rules(&found, now)?, found))) {
+                Ok((rules, found)) => {
+                    let version = rules.classifier.version();
                     self.enricher.put_in_force(rules);
                     (seen.in_force, seen.refused) = (print, None);
-                    self.metrics.in_force(version);
-                    tracing::info!(version, "other rules are in force");
+                    tracing::info!(version, lists = found.lists.len(), "other rules are in force");
+                    self.show(&found, version, now);
                 }
                 Err(error) => {
                     seen.refused = Some(print);
@@ -121,6 +131,19 @@ impl Watched {
                     tracing::warn!(error, "rules were changed and are wrong; the last good ones stay in force");
                 }
             },
+        }
+    }
+
+    /// Says what is in force, and which lists aren't any more.
+    fn show(&self, found: &Found, version: i32, now: UtcMicros) {
+        let expired = self.source.expired(found, now);
+        self.metrics.in_force(version, expired.len());
+        if !expired.is_empty() {
+            let lists = expired.join(", ");
+            tracing::warn!(
+                lists,
+                "lists of networks are too old to be believed; `highwater networks update` brings new ones"
+            );
         }
     }
 }
@@ -133,34 +156,45 @@ fn print(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use processor::enrich::EnrichConfig;
+    use processor::networks::{List, Meaning};
+
     use super::*;
     use crate::config::Config;
-    use processor::enrich::EnrichConfig;
+    use crate::rules::Lists;
 
     fn at(seconds: u64) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    fn stamps(size: u64, seconds: u64) -> Vec<Option<Stamp>> {
-        vec![Some(Stamp { size, modified: Some(at(seconds)) })]
+    fn stamps(size: u64, seconds: u64) -> Vec<Stamp> {
+        vec![Stamp { path: "a".into(), size: Some(size), modified: Some(at(seconds)) }]
     }
+
+    fn seen(stamps: Vec<Stamp>, read_at: u64) -> Seen {
+        Seen { stamps, read_at: at(read_at), expiry: None, in_force: 1, refused: None }
+    }
+
+    const NOW: UtcMicros = UtcMicros(1_000);
 
     #[test]
     fn a_file_is_read_when_it_changes_and_until_it_stands_still() {
-        let mut seen = Seen { stamps: stamps(5, 100), read_at: at(101), in_force: 1, refused: None };
-        assert!(seen.is_due(&stamps(5, 100)), "read within a tick of its change");
-        seen.read_at = at(103);
-        assert!(!seen.is_due(&stamps(5, 100)));
-        for other in [stamps(6, 100), stamps(5, 99), vec![None], vec![]] {
-            assert!(seen.is_due(&other), "{other:?}");
+        assert!(seen(stamps(5, 100), 101).is_due(&stamps(5, 100), NOW), "read within a tick of its change");
+        let mut seen = seen(stamps(5, 100), 103);
+        assert!(!seen.is_due(&stamps(5, 100), NOW));
+        let gone = vec![Stamp { path: "a".into(), size: None, modified: None }];
+        for other in [stamps(6, 100), stamps(5, 99), gone.clone(), vec![]] {
+            assert!(seen.is_due(&other, NOW), "{other:?}");
         }
-        seen.stamps = vec![None];
-        assert!(!seen.is_due(&[None]), "what is missing is said once");
+        seen.stamps.clone_from(&gone);
+        assert!(!seen.is_due(&gone, NOW), "what is missing is said once");
+        seen.expiry = Some(NOW);
+        assert!(!seen.is_due(&gone, NOW) && seen.is_due(&gone, NOW.plus(Duration::from_secs(1))), "a list expires");
     }
 
     #[test]
     fn what_is_wrong_is_refused_once_and_forgiven_when_it_is_taken_back() {
-        let mut seen = Seen { stamps: vec![], read_at: at(0), in_force: 1, refused: None };
+        let mut seen = seen(vec![], 0);
         assert_eq!(seen.judge(1), Word::Known);
         assert_eq!(seen.judge(2), Word::New);
         seen.refused = Some(2);
@@ -170,23 +204,23 @@ mod tests {
         assert_eq!((seen.judge(1), seen.judge(2)), (Word::Known, Word::New));
     }
 
-    fn version_of(watched: &Watched) -> i32 {
-        watched.enricher.classifier().version() % 1_000
+    fn watched(config: &Config) -> (Watched, Seen) {
+        let source = Source::of(config);
+        let enricher = Arc::new(Enricher::with_rules(source.load().unwrap(), &EnrichConfig::default()));
+        let every = Duration::from_secs(1);
+        let in_force = source.print(&source.read().unwrap(), UtcMicros::now());
+        (Watched { source, every, enricher, metrics: RulesMetrics::default() }, Seen { in_force, ..seen(vec![], 0) })
     }
 
     #[test]
     fn good_rules_come_into_force_and_bad_ones_leave_them() {
         let folder = tempfile::tempdir().unwrap();
-        let mut config = Config::default();
+        let mut config = Config { data_dir: folder.path().join("data"), ..Config::default() };
         config.classify.rules = folder.path().join("own.toml");
         let write = |text: &str| std::fs::write(&config.classify.rules, text).unwrap();
         write("version = 1");
-        let source = Source::of(&config);
-        let enricher = Enricher::with_classifier(source.load().unwrap(), &EnrichConfig::default());
-        let every = Duration::from_secs(1);
-        let watched = Watched { source, every, enricher: Arc::new(enricher), metrics: RulesMetrics::default() };
-        let in_force = watched.source.read().unwrap().print();
-        let mut seen = Seen { stamps: vec![], read_at: at(0), in_force, refused: None };
+        let (watched, mut seen) = watched(&config);
+        let version_of = |watched: &Watched| watched.enricher.classifier().version() % 1_000;
         for (text, version, refused) in [
             ("version = 1", 1, false),
             ("version = 2", 2, false),
@@ -196,11 +230,40 @@ mod tests {
             ("version = 4", 4, false),
         ] {
             write(text);
-            watched.look(&mut seen);
+            watched.look(&mut seen, UtcMicros::now());
             assert_eq!((version_of(&watched), seen.refused.is_some()), (version, refused), "{text}");
         }
         std::fs::remove_file(&config.classify.rules).unwrap();
-        watched.look(&mut seen);
+        watched.look(&mut seen, UtcMicros::now());
         assert_eq!((version_of(&watched), seen.refused.is_some()), (4, true), "a file that is gone is no other rules");
+    }
+
+    #[test]
+    fn lists_come_into_force_expire_and_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config { data_dir: folder.path().into(), ..Config::default() };
+        let (watched, mut seen) = watched(&config);
+        let hosting = |watched: &Watched| watched.enricher.hosting("192.0.2.1".parse().unwrap()).is_some();
+        let (lists, now) = (Lists::of(&config), UtcMicros::now());
+        let (name, source) = ("cloud".to_owned(), "test".to_owned());
+        let prefixes = vec!["192.0.2.0/24".parse().unwrap()];
+        lists
+            .put(&List { name, meaning: Meaning::Hosting, agents: vec![], source, updated_at: now, prefixes })
+            .unwrap();
+        watched.look(&mut seen, now);
+        assert!(hosting(&watched));
+        let end = now.plus(config.classify.networks_expire.0);
+        watched.look(&mut seen, end);
+        assert!(hosting(&watched));
+        watched.look(&mut seen, end.plus(Duration::from_secs(1)));
+        assert!(!hosting(&watched), "too old");
+        watched.look(&mut seen, now);
+        std::fs::write(lists.folder().join("broken.json"), "{").unwrap();
+        lists.remove("cloud").unwrap();
+        watched.look(&mut seen, now);
+        assert!(seen.refused.is_some());
+        std::fs::remove_file(lists.folder().join("broken.json")).unwrap();
+        watched.look(&mut seen, now);
+        assert!(!hosting(&watched) && seen.refused.is_none());
     }
 }

@@ -324,7 +324,7 @@ fn manage_router(
 fn own_rows(config: &Config, geo: &Arc<Geo>, metrics: &mut Registry, stop: CancellationToken) -> anyhow::Result<Rows> {
     let rules = RulesMetrics::default();
     rules.register(metrics);
-    rules.in_force(Source::of(config).load()?.version());
+    rules.in_force(Source::of(config).load()?.classifier.version(), 0);
     Ok(Rows::Own(Arc::clone(geo), rules, stop))
 }
 

@@ -8,8 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use ingest::journal::JournalPartition;
 use ingest::stream::Partition;
-use processor::classify::Classifier;
-use processor::enrich::{EnrichConfig, Enricher};
+use processor::enrich::{EnrichConfig, Enricher, Rules};
 use processor::geo::Geo;
 use processor::hot::{HotConfig, HotPath, HotStatus, Seating};
 use processor::lake::{Lake, LakeOptions};
@@ -17,6 +16,7 @@ use processor::metrics::Metrics;
 use processor::settle::{Edge, SettleConfig, Settler, Waits};
 use prometheus_client::registry::Registry;
 use redirect::links::LinkStore;
+use schemas::UtcMicros;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -267,9 +267,9 @@ pub(crate) fn enricher(config: &Config, geo: &Arc<Geo>) -> anyhow::Result<Enrich
     Ok(with_rules(config, geo, Source::of(config).load()?))
 }
 
-fn with_rules(config: &Config, geo: &Arc<Geo>, rules: Classifier) -> Enricher {
+fn with_rules(config: &Config, geo: &Arc<Geo>, rules: Rules) -> Enricher {
     let (own_domains, geo) = (config.redirect.domains.clone(), Arc::clone(geo));
-    Enricher::with_classifier(rules, &EnrichConfig { own_domains, geo, ..EnrichConfig::default() })
+    Enricher::with_rules(rules, &EnrichConfig { own_domains, geo, ..EnrichConfig::default() })
 }
 
 /// The same, with rules that follow their files until `stop`, and what watches them.
@@ -283,10 +283,10 @@ pub(crate) fn following_enricher(
     stop: CancellationToken,
 ) -> anyhow::Result<(Arc<Enricher>, impl Future<Output = ()> + Send + use<>)> {
     let source = Source::of(config);
-    let texts = source.read()?;
-    let enricher = Arc::new(with_rules(config, geo, source.rules(&texts)?));
+    let found = source.read()?;
+    let enricher = Arc::new(with_rules(config, geo, source.rules(&found, UtcMicros::now())?));
     let watched = Watched { source, every: config.classify.reload.0, enricher: Arc::clone(&enricher), metrics };
-    Ok((enricher, rules::watch(watched, texts, stop)))
+    Ok((enricher, rules::watch(watched, found, stop)))
 }
 
 /// How long records wait, as configured.

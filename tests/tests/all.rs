@@ -12,6 +12,7 @@ mod events;
 mod exact;
 mod geo;
 mod losses;
+mod networks;
 mod postgres;
 mod product;
 mod reclassify;

@@ -155,6 +155,11 @@ impl Matcher {
         }
     }
 
+    /// Names of agents.
+    pub(super) fn agents(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| &*rule.agent)
+    }
+
     /// One pass over `agent`.
     pub(super) fn scan(&self, agent: &str) -> Findings {
         let bytes = agent.as_bytes();

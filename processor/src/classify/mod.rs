@@ -1,7 +1,7 @@
 //! Who made a request: people, or which sort of machine (facts: every verdict says which rule made it).
 //!
 //! ```text
-//! method ─► purpose headers ─► token (rules.toml, earlier group first) ─► shape ─► otherwise a person
+//! method ─► purpose headers ─► token (rules.toml, earlier group first) ─► shape ─► network ─► otherwise a person
 //!                                                                           ▲
 //!                              in-app browsers and device names are people's ┘ guard
 //! ```
@@ -17,6 +17,7 @@
 mod check;
 mod evaluate;
 mod header;
+mod mark;
 mod matcher;
 mod overlay;
 mod rules;
@@ -31,6 +32,9 @@ use schemas::{Class, Method};
 
 pub use evaluate::{CategoryCount, EvaluateError, Evaluation, HumanCount, MachineCount, WrongLine, evaluate};
 pub use rules::RulesError;
+
+pub use mark::Mark;
+pub(crate) use mark::parts;
 
 use header::CompiledHeader;
 use matcher::Matcher;
@@ -149,8 +153,15 @@ impl Classifier {
         agent.clone()
     }
 
-    /// The verdict of the header's rule that gives this reason; `None` when no header's does.
+    /// Names that rules give to agents.
+    pub fn agents(&self) -> impl Iterator<Item = &str> {
+        self.matcher.agents().chain(self.headers.iter().map(|header| &*header.agent))
+    }
+
+    /// The verdict of the header's rule that gives this reason, whatever a network has added to it; `None` when no header's
+    /// does.
     pub fn by_header(&self, reason: &str) -> Option<Verdict> {
+        let (reason, _) = parts(reason);
         let rule = self.headers.iter().find(|rule| *rule.reason == *reason)?;
         Some(self.verdict(rule.class, Some(Arc::clone(&rule.agent)), &rule.reason))
     }

@@ -26,6 +26,8 @@ pub(super) struct KnownAgent {
     pub(super) verdict: Verdict,
     /// Of a HEAD.
     pub(super) head: Verdict,
+    /// Whether a network may make a scanner of it; never of a HEAD.
+    pub(super) is_ordinary: bool,
 }
 
 impl KnownAgent {
@@ -112,10 +114,13 @@ impl AgentCache {
         Some(known)
     }
 
-    /// The class of requests of the agent with this hash, if one is known: what two agents of one hash are is not told
-    /// apart.
-    pub(super) fn class_of(&self, hash: u64, is_head: bool) -> Option<Class> {
-        let class = |known: &KnownAgent| if is_head { known.head.class } else { known.verdict.class };
+    /// The class of requests of the agent with this hash, if one is known, and whether a network may make a scanner of it:
+    /// what two agents of one hash are is not told apart.
+    pub(super) fn class_of(&self, hash: u64, is_head: bool) -> Option<(Class, bool)> {
+        let class = |known: &KnownAgent| match is_head {
+            true => (known.head.class, false),
+            false => (known.verdict.class, known.is_ordinary),
+        };
         let read = self.shard(hash).read().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = read.young.get(&hash) {
             return Some(class(known));
@@ -147,6 +152,7 @@ mod tests {
             info: Arc::new(info),
             verdict: verdict.clone(),
             head: verdict,
+            is_ordinary: true,
         })
     }
 
@@ -169,7 +175,8 @@ mod tests {
         let mut agent = Arc::try_unwrap(known("a")).unwrap();
         agent.head.class = Class::Probe;
         cache.put(7, &Arc::new(agent));
-        assert_eq!((cache.class_of(7, false), cache.class_of(7, true)), (Some(Class::Human), Some(Class::Probe)));
+        let (get, head) = (cache.class_of(7, false), cache.class_of(7, true));
+        assert_eq!((get, head), (Some((Class::Human, true)), Some((Class::Probe, false))));
         // asked for, it stays
         for hash in 8..10_000u64 {
             cache.put(hash, &known(&format!("agent {hash}")));

@@ -13,12 +13,12 @@ use schemas::visitor::{VisitorKey, visitor};
 use schemas::{Class, Click, ClickEvent, ClickId, LinkHistory, LinkId, Method, Revision, Source, UtcMicros};
 
 use super::cache::KnownAgent;
-use super::force::{Force, shown_agent};
+use super::force::{Force, Rules, shown_agent};
 use super::intern::{Destination, Destinations, Texts};
 use super::place::{self, Located};
 use super::short::{Short, network};
 use super::{agent, locale, referrer, utm};
-use crate::classify::{Classifier, Request, RulesError};
+use crate::classify::{Classifier, Mark, Request, RulesError};
 use crate::geo::Geo;
 
 thread_local! {
@@ -196,15 +196,15 @@ impl Enricher {
     /// # Errors
     /// When the rules are wrong, which this crate's tests rule out.
     pub fn new(config: &EnrichConfig) -> Result<Self, RulesError> {
-        Ok(Self::with_classifier(Classifier::builtin()?, config))
+        Ok(Self::with_rules(Classifier::builtin()?, config))
     }
 
-    /// With an operator's rules too. Begins to load uap-core's rules on threads of their own, since that takes a moment: the
+    /// With an operator's rules, and networks, too. Begins to load uap-core's rules on threads of their own, since that takes a moment: the
     /// first agent waits for what is left of it.
-    pub fn with_classifier(classifier: Classifier, config: &EnrichConfig) -> Self {
+    pub fn with_rules(rules: impl Into<Rules>, config: &EnrichConfig) -> Self {
         agent::load_ahead();
         let own_domains = config.own_domains.iter().map(|domain| referrer::without_port(domain).to_ascii_lowercase());
-        let force = RwLock::new(Arc::new(Force::new(classifier, config.cache_bytes)));
+        let force = RwLock::new(Arc::new(Force::new(rules.into(), config.cache_bytes)));
         let (cache_bytes, geo) = (config.cache_bytes, Arc::clone(&config.geo));
         Self { force, cache_bytes, geo, own_domains: own_domains.collect() }
     }
@@ -221,8 +221,8 @@ impl Enricher {
 
     /// Puts other rules in force: every row that is made from now on is by them, and nothing that was made of agents before
     /// is used again.
-    pub fn put_in_force(&self, classifier: Classifier) {
-        let force = Arc::new(Force::new(classifier, self.cache_bytes));
+    pub fn put_in_force(&self, rules: impl Into<Rules>) {
+        let force = Arc::new(Force::new(rules.into(), self.cache_bytes));
         *self.force.write().unwrap_or_else(PoisonError::into_inner) = force;
     }
 
@@ -259,10 +259,15 @@ impl Enricher {
         self.told(&seen, |told| TEXTS.with_borrow_mut(|texts| told.click(texts)))
     }
 
-    /// The class of an event without purpose headers, by the hash of its agent; `None` when no event of that agent has been
-    /// seen lately.
-    pub fn class_of(&self, agent_hash: u64, is_head: bool) -> Option<Class> {
-        self.force().class_of(agent_hash, is_head)
+    /// The class of an event without purpose headers, by the hash of its agent, and by its address if that matters; `None`
+    /// when no event of that agent has been seen lately.
+    pub fn class_of(&self, agent_hash: u64, is_head: bool, address: impl FnOnce() -> Option<IpAddr>) -> Option<Class> {
+        self.force().class_of(agent_hash, is_head, address)
+    }
+
+    /// The list of hosting networks that an address is in, if it is in one and isn't people's.
+    pub fn hosting(&self, address: IpAddr) -> Option<Arc<str>> {
+        self.force().hosting(address).map(Arc::from)
     }
 
     /// Gives the row of a line of an edge log to `then`. A link's own domain and code are put into the row, so that a log
@@ -312,7 +317,7 @@ impl Enricher {
         DESTINATIONS.with_borrow_mut(|destinations| {
             then(&Told {
                 seen,
-                verdict: force.verdict(&known, &request),
+                verdict: force.verdict(&known, &request, seen.address),
                 known: &known,
                 destination: destinations.get(seen.destination),
                 referrer: referrer::host(seen.referrer).filter(|host| !self.is_own(host, seen.domain)),
@@ -324,18 +329,25 @@ impl Enricher {
         })
     }
 
-    /// What follows for a row from its agent, its method, and what its headers said of fetching ahead.
+    /// What follows for a row from its agent, its method, and what its reason keeps of headers (which said that it was
+    /// fetched ahead) and of its network.
     pub(super) fn judged(
         &self,
         user_agent: &str,
         method: Option<Method>,
         ahead: Option<Verdict>,
+        mark: Option<Mark<'_>>,
     ) -> (Verdict, Arc<AgentInfo>) {
-        let known = self.force().known(user_agent);
+        let force = self.force();
+        let known = force.known(user_agent);
         let verdict = match (method, ahead) {
             (Some(Method::Head), _) => known.head.clone(),
             (_, Some(ahead)) => ahead,
             (_, None) => known.verdict.clone(),
+        };
+        let verdict = match mark {
+            Some(mark) => force.classifier().with_mark(&verdict, mark),
+            None => verdict,
         };
         (verdict, Arc::clone(&known.info))
     }

@@ -21,12 +21,13 @@ use schemas::{Method, Source};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::utm;
+use crate::classify::{Mark, parts};
 
 /// What a CDN puts in the place of the client's agent when it hides that from the origin.
 const HIDING_AGENTS: [&str; 1] = ["Amazon CloudFront"];
 
 /// The columns that facts are made of.
-pub(crate) const COLUMNS: [&str; 16] = [
+pub(crate) const COLUMNS: [&str; 17] = [
     "workspace",
     "source",
     "method",
@@ -43,6 +44,7 @@ pub(crate) const COLUMNS: [&str; 16] = [
     "utm_campaign",
     "utm_term",
     "utm_content",
+    "class_reason",
 ];
 
 /// What a row says of its request. Hashes are 0 for nothing.
@@ -55,6 +57,8 @@ pub struct Facts {
     language: u16,
     place: u16,
     campaign: u16,
+    /// The list of networks that says that it is a scanner's.
+    scanner: u16,
     /// How much of the place is known.
     places: u8,
     /// How well the agent is known.
@@ -117,6 +121,7 @@ struct Said<'a> {
     place: [Option<&'a str>; 3],
     destination: Option<&'a str>,
     campaign: [Option<&'a str>; 5],
+    reason: &'a str,
 }
 
 impl Facts {
@@ -134,6 +139,7 @@ impl Facts {
             place: [click.country.as_deref(), click.region.as_deref(), click.city.as_deref()],
             destination: click.destination.as_deref(),
             campaign: parameters(&click.utm),
+            reason: &click.verdict.reason,
         })
     }
 
@@ -156,6 +162,7 @@ impl Facts {
             place: by_place.place,
             places: by_place.places,
             campaign: known(self.campaign, other.campaign),
+            scanner: known(self.scanner, other.scanner),
             source: if source_rank(other.source) < source_rank(self.source) { other.source } else { self.source },
             method: if method_rank(other.method) > method_rank(self.method) { other.method } else { self.method },
         }
@@ -234,6 +241,10 @@ impl From<Said<'_>> for Facts {
             place: short_of(&said.place),
             places: said.place.iter().flatten().count() as u8,
             campaign: short_of(&of_click(said.campaign, said.destination)),
+            scanner: match parts(said.reason).1 {
+                Some(Mark::Scanner(name)) => short(name),
+                _ => 0,
+            },
             source: said.source,
             method: said.method,
         }
@@ -269,6 +280,7 @@ impl<'a> FactColumns<'a> {
             place: [text(7), text(8), text(9)],
             destination: text(10),
             campaign: [text(11), text(12), text(13), text(14), text(15)],
+            reason: text(16).unwrap_or_default(),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The rules in force, and what they have made of user agents: both change together, so that no verdict outlives its rules.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use schemas::click::Verdict;
@@ -8,22 +9,41 @@ use schemas::{Class, Method};
 
 use super::agent;
 use super::cache::{AgentCache, KnownAgent};
-use crate::classify::{Classifier, Request};
+use crate::classify::{Classifier, Mark, Request};
+use crate::networks::Networks;
 
 /// The longest user agent that is kept, in bytes: as long as the wire format lets one be.
 const MAX_AGENT_BYTES: usize = schemas::event::MAX_TEXT_BYTES;
+
+/// What requests are judged by.
+#[derive(Debug)]
+pub struct Rules {
+    /// Agents, methods and headers.
+    pub classifier: Classifier,
+    /// Where requests come from.
+    pub networks: Networks,
+}
+
+impl From<Classifier> for Rules {
+    /// Rules that look at no address.
+    fn from(classifier: Classifier) -> Self {
+        Self { classifier, networks: Networks::default() }
+    }
+}
 
 /// Rules, and what follows from them.
 #[derive(Debug)]
 pub(super) struct Force {
     classifier: Arc<Classifier>,
+    networks: Networks,
     agents: AgentCache,
 }
 
 impl Force {
     /// With nothing known yet; what will be takes at most about `cache_bytes`.
-    pub(super) fn new(classifier: Classifier, cache_bytes: usize) -> Self {
-        Self { classifier: Arc::new(classifier), agents: AgentCache::new(cache_bytes) }
+    pub(super) fn new(rules: Rules, cache_bytes: usize) -> Self {
+        let Rules { classifier, networks } = rules;
+        Self { classifier: Arc::new(classifier), networks, agents: AgentCache::new(cache_bytes) }
     }
 
     pub(super) fn classifier(&self) -> &Arc<Classifier> {
@@ -41,28 +61,54 @@ impl Force {
         let request = Request { method: Some(Method::Head), user_agent, purpose: "" };
         let head = self.classifier.with_request(&verdict, &request);
         let machine = !matches!(verdict.class, Class::Human | Class::Unknown);
+        let is_ordinary = self.classifier.is_ordinary(&verdict);
         let known = Arc::new(KnownAgent {
             user_agent: (!user_agent.is_empty()).then(|| user_agent.into()),
             info: Arc::new(agent::describe(user_agent, machine)),
             verdict,
             head,
+            is_ordinary,
         });
         self.agents.put(hash, &known);
         known
     }
 
     /// The verdict on a request, of whose agent this is known.
-    pub(super) fn verdict<'k>(&self, known: &'k KnownAgent, request: &Request<'_>) -> Cow<'k, Verdict> {
-        match (request.method, request.purpose.is_empty()) {
+    pub(super) fn verdict<'k>(
+        &self,
+        known: &'k KnownAgent,
+        request: &Request<'_>,
+        address: Option<IpAddr>,
+    ) -> Cow<'k, Verdict> {
+        let verdict = match (request.method, request.purpose.is_empty()) {
             (Some(Method::Head), _) => Cow::Borrowed(&known.head),
             (_, true) => Cow::Borrowed(&known.verdict),
             (_, false) => Cow::Owned(self.classifier.with_request(&known.verdict, request)),
+        };
+        match address.and_then(|address| self.networks.mark(address, verdict.agent.as_deref())) {
+            Some(mark) => Cow::Owned(self.classifier.with_mark(&verdict, mark)),
+            None => verdict,
         }
     }
 
-    /// The class of a request without purpose headers, by the hash of its agent.
-    pub(super) fn class_of(&self, agent_hash: u64, is_head: bool) -> Option<Class> {
-        self.agents.class_of(agent_hash, is_head)
+    /// The class of a request without purpose headers, by the hash of its agent; its address is asked for only where it
+    /// could make another of it.
+    pub(super) fn class_of(
+        &self,
+        agent_hash: u64,
+        is_head: bool,
+        address: impl FnOnce() -> Option<IpAddr>,
+    ) -> Option<Class> {
+        let (class, is_ordinary) = self.agents.class_of(agent_hash, is_head)?;
+        let is_scanner = is_ordinary
+            && self.networks.has_scanners()
+            && address().is_some_and(|address| matches!(self.networks.mark(address, None), Some(Mark::Scanner(_))));
+        Some(if is_scanner { Class::Scanner } else { class })
+    }
+
+    /// The list of hosting networks that an address is in.
+    pub(super) fn hosting(&self, address: IpAddr) -> Option<&str> {
+        self.networks.hosting(address)
     }
 }
 

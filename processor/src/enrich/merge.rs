@@ -7,7 +7,8 @@
 //! ```
 //! Field by field the better value is taken, by an order of the values alone: so it doesn't matter in which order
 //! records come, how they are grouped, or whether one comes twice. Time, link and status are those of whoever was there
-//! first-hand; an agent brings the visitor that was made with it; a `HEAD` stays a `HEAD`. What follows from the fields
+//! first-hand; an agent brings the visitor that was made with it; a `HEAD` stays a `HEAD`; what headers and network said is
+//! kept by the row's reason, and stays said. What follows from the fields
 //! (class, browser, device …) is worked out anew by the enricher, as for any row.
 //!
 //! Who brought the row is kept apart: whoever has the event rather than a line of it, of these the stream, else the import
@@ -22,6 +23,7 @@ use schemas::{Click, Method, Source};
 
 use super::enricher::Enricher;
 use super::facts::{self, AgentKnown, method_rank, short, short_of, source_rank};
+use crate::classify::{Mark, parts};
 
 /// The one of two rows whose key is less.
 fn better<'a, K: Ord>(a: &'a Click, b: &'a Click, key: impl Fn(&'a Click) -> K) -> &'a Click {
@@ -91,7 +93,9 @@ impl Enricher {
         let method = if method_rank(b.method) > method_rank(a.method) { b.method } else { a.method };
         let ahead =
             [a, b].into_iter().filter_map(|click| self.fetched_ahead(click)).min_by(|x, y| x.reason.cmp(&y.reason));
-        let (verdict, agent_info) = self.judged(agent.user_agent.as_deref().unwrap_or_default(), method, ahead);
+        let mark = [a, b].into_iter().filter_map(|click| mark(click, agent)).min_by(|x, y| x.order(y, short));
+        let user_agent = agent.user_agent.as_deref().unwrap_or_default();
+        let (verdict, agent_info) = self.judged(user_agent, method, ahead, mark);
         Click {
             click_id: a.click_id,
             event_time: request.event_time,
@@ -125,6 +129,13 @@ impl Enricher {
     fn fetched_ahead(&self, click: &Click) -> Option<Verdict> {
         (click.method != Some(Method::Head)).then(|| self.classifier().by_header(&click.verdict.reason))?
     }
+}
+
+/// What a row's network said, as its reason keeps it: that a scanner was there, whoever it said it was; that somebody was
+/// whom it said, only of that agent.
+fn mark<'a>(click: &'a Click, agent: &Click) -> Option<Mark<'a>> {
+    let (_, mark) = parts(&click.verdict.reason);
+    mark.filter(|mark| matches!(mark, Mark::Scanner(_)) || click.user_agent == agent.user_agent)
 }
 
 fn agree(a: &Option<Arc<str>>, b: &Option<Arc<str>>) -> bool {

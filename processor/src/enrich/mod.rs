@@ -39,3 +39,4 @@ mod tests;
 
 pub use enricher::{EdgeLine, EnrichConfig, Enricher};
 pub use facts::Facts;
+pub use force::Rules;

@@ -4,7 +4,7 @@
 //! user_agent, method, class_reason ──► class, agent, class_reason, rules_version, device, browser, os
 //! ```
 //! Agent and method are columns. Of headers a row keeps nothing but the reason of the rule that they met
-//! ([`Classifier::by_header`](crate::classify::Classifier::by_header)): a row judged by one of whose rule there is no more
+//! ([`Classifier::by_header`](crate::classify::Classifier::by_header)), and of its address the mark of a network: a row judged by one of whose rule there is no more
 //! can't be judged anew, and stays as it is.
 
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use schemas::Method;
 use schemas::click::{AgentInfo, Verdict};
 
 use super::enricher::Enricher;
+use crate::classify::parts;
 
 /// What the reasons of headers' rules begin with.
 const OF_HEADERS: &str = "header/";
@@ -46,7 +47,8 @@ impl Enricher {
     pub fn rejudge(&self, user_agent: &str, method: Option<Method>, reason: &str) -> Option<(Verdict, Arc<AgentInfo>)> {
         let by_header = self.classifier().by_header(reason);
         let is_lost = by_header.is_none() && reason.starts_with(OF_HEADERS);
-        (!is_lost).then(|| self.judged(user_agent, method, by_header))
+        let (_, mark) = parts(reason);
+        (!is_lost).then(|| self.judged(user_agent, method, by_header, mark))
     }
 
     /// The rows of a batch judged anew, those that are `chosen`; the others as they are.
@@ -197,6 +199,11 @@ mod tests {
         assert_eq!(of(firefox, Some(Method::Get), "header/purpose").0, Class::Prefetch);
         assert_eq!(of(firefox, Some(Method::Head), "person").0, Class::Probe);
         assert!(enricher.rejudge(firefox, Some(Method::Get), "header/of-another-time").is_none());
+        let scanner = (Class::Scanner, "network/mail".to_owned(), "desktop");
+        assert_eq!(of(firefox, Some(Method::Get), "person+network/mail"), scanner);
+        assert_eq!(of(firefox, Some(Method::Get), "network/mail"), scanner, "what its network said is kept");
+        assert_eq!(of(SLACK, None, "network/mail").1, "preview/slack+network/mail");
+        assert_eq!(of(firefox, None, "header/purpose+network/mail").1, "header/purpose+network/mail");
     }
 
     #[test]

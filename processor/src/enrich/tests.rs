@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use ingest::edge::{EdgeClass, EdgeRequest};
+use schemas::event::agent_hash;
 use schemas::link::DEFAULT_WORKSPACE;
-use schemas::visitor::{VisitorKey, visitor};
+use schemas::visitor::{VisitorKey, client_net, visitor};
 use schemas::{
     Analytics, Class, Click, ClickBuilder, ClickEvent, ClickId, ClickRows, Device, LinkHistory, LinkId, LinkStatus,
-    Method, Revision, Source, UtcMicros,
+    Method, Revision, Source, UtcMicros, wire,
 };
 
-use super::{EdgeLine, EnrichConfig, Enricher};
+use super::{EdgeLine, EnrichConfig, Enricher, Rules};
 use crate::classify::Classifier;
+use crate::networks::{List, Meaning, Networks};
 
 const CHROME: &str =
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/998.0.0.0 Safari/537.36";
@@ -243,4 +245,61 @@ fn other_rules_hold_for_agents_that_were_known_before() {
     assert_eq!((after.verdict.class, &*after.verdict.reason), (Class::Monitor, "own/acme"));
     assert_eq!(after.verdict.rules_version, before.verdict.rules_version + 3);
     assert_eq!(enricher.merged(&before, &before).unwrap().verdict, after.verdict, "and so is a row of theirs");
+}
+
+fn watched_networks() -> Enricher {
+    let list = |name: &str, meaning, agents: &[&str], prefix: &str| List {
+        name: name.into(),
+        meaning,
+        agents: agents.iter().map(|agent| (*agent).to_owned()).collect(),
+        source: "test".into(),
+        updated_at: UtcMicros(0),
+        prefixes: vec![prefix.parse().unwrap()],
+    };
+    let networks = Networks::new(&[
+        list("mail", Meaning::Scanner, &[], "203.0.113.0/24"),
+        list("bots", Meaning::Confirm, &["Google"], "198.51.100.0/24"),
+        list("cloud", Meaning::Hosting, &[], "192.0.2.0/24"),
+    ]);
+    Enricher::with_rules(Rules { classifier: Classifier::builtin().unwrap(), networks }, &EnrichConfig::default())
+}
+
+#[test]
+fn an_address_counts_on_both_ways_in_and_for_what_is_sampled_away() {
+    let enricher = watched_networks();
+    let agents = [
+        CHROME,
+        "",
+        "-",
+        "curl/8",
+        "Mozilla/5.0 (compatible; Googlebot/2.1)",
+        "Mozilla/5.0 (X11) Gecko/20100101 Instagram 1",
+    ];
+    for address in [Some("203.0.113.77"), Some("198.51.100.1"), Some("192.0.2.1"), Some("::ffff:203.0.113.1"), None] {
+        let address = address.map(|text| text.parse().unwrap());
+        for user_agent in agents {
+            for method in [Method::Get, Method::Head] {
+                let event = ClickEvent { address, user_agent, method, agent_hash: agent_hash(user_agent), ..event() };
+                let click = enricher.click(&event, UtcMicros(2));
+                let request = EdgeRequest { address, user_agent, method: Some(method), ..request() };
+                let row = edge_click(&enricher, &request, line(), None);
+                assert_eq!(click.verdict, row.verdict, "{address:?} {user_agent}");
+                let mut bytes = Vec::new();
+                wire::encode(&event, &mut bytes);
+                let hash = agent_hash(if user_agent == "-" { "" } else { user_agent });
+                let shed = enricher.class_of(hash, method == Method::Head, || wire::decode_address(&bytes));
+                assert_eq!(shed, Some(click.verdict.class), "{address:?} {user_agent}");
+                let (agent, reason) = (click.verdict.agent.as_deref(), &*click.verdict.reason);
+                let from_mail = address.is_some_and(|address| client_net(address) == "203.0.113.0/24");
+                assert_eq!(reason.contains("network/mail"), from_mail, "{reason}");
+                assert_eq!(
+                    reason.contains("+confirmed/bots"),
+                    agent == Some("Google") && click.client_net.as_deref() == Some("198.51.100.0/24")
+                );
+                assert!(click.verdict.class != Class::Human || !from_mail || reason.starts_with("person/app"));
+                assert_eq!(enricher.merged(&click, &click).unwrap().verdict, click.verdict);
+            }
+        }
+    }
+    assert_eq!(enricher.hosting("192.0.2.9".parse().unwrap()).as_deref(), Some("cloud"));
 }

@@ -1,5 +1,6 @@
 //! From a record's bytes to a row.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,8 +24,9 @@ pub trait Enrich: Send + Sync + std::fmt::Debug {
     /// The row of `event`, made at `now`.
     fn click(&self, event: &ClickEvent<'_>, now: UtcMicros) -> Click;
 
-    /// The class of an event without purpose headers, by the hash of its agent alone; `None` when that isn't known.
-    fn class_of(&self, agent_hash: u64, is_head: bool) -> Option<Class>;
+    /// The class of an event without purpose headers, by the hash of its agent, and by its address, which is asked for if it
+    /// matters; `None` when that isn't known.
+    fn class_of(&self, agent_hash: u64, is_head: bool, address: &dyn Fn() -> Option<IpAddr>) -> Option<Class>;
 }
 
 impl Enrich for crate::enrich::Enricher {
@@ -32,8 +34,8 @@ impl Enrich for crate::enrich::Enricher {
         Self::click(self, event, now)
     }
 
-    fn class_of(&self, agent_hash: u64, is_head: bool) -> Option<Class> {
-        Self::class_of(self, agent_hash, is_head)
+    fn class_of(&self, agent_hash: u64, is_head: bool, address: &dyn Fn() -> Option<IpAddr>) -> Option<Class> {
+        Self::class_of(self, agent_hash, is_head, address)
     }
 }
 

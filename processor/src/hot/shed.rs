@@ -1,7 +1,8 @@
 //! Clicks that are sampled away by the fixed-size head of their record: neither decoded nor enriched (design §4.6).
 //!
 //! Whoever knows the agent's class by its hash, and the link's names by an earlier click of it, needs no more of a click
-//! than its head; of the first click of each, the rest tells. While nothing is sampled no head is read here.
+//! than its head; of the first click of each, the rest tells. Where networks of scanners are known, its address is read too.
+//! While nothing is sampled no head is read here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -112,7 +113,8 @@ impl Shedder {
         }
         let known = self.names.get(&head.link_id).cloned();
         let signals = head.signals.filter(|signals| !signals.has_purpose);
-        let class = signals.and_then(|signals| enrich.class_of(head.agent_hash, signals.is_head));
+        let address = || wire::decode_address(bytes);
+        let class = signals.and_then(|signals| enrich.class_of(head.agent_hash, signals.is_head, &address));
         let (names, class) = match (known, class) {
             (Some(names), Some(class)) => (names, class),
             (known, class) => {

@@ -1,6 +1,7 @@
 //! A partition, a registry and an enrichment that live in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Instant;
 
@@ -137,7 +138,7 @@ impl Enrich for Plain {
         Click { ingest_time: now, link_id: Some(event.link_id), ..click(event.click_id.as_u128(), event.event_time.0) }
     }
 
-    fn class_of(&self, _: u64, is_head: bool) -> Option<Class> {
+    fn class_of(&self, _: u64, is_head: bool, _: &dyn Fn() -> Option<IpAddr>) -> Option<Class> {
         Some(if is_head { Class::Probe } else { Class::Human })
     }
 }

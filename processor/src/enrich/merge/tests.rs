@@ -9,6 +9,7 @@ use schemas::{Class, Click, ClickBuilder, Method, Source, UtcMicros};
 
 use super::super::facts::FactColumns;
 use super::super::{EnrichConfig, Enricher, Facts};
+use crate::classify::Mark;
 use crate::hot::testing::click;
 
 const CHROME: &str =
@@ -20,7 +21,7 @@ static ENRICHER: LazyLock<Enricher> = LazyLock::new(|| Enricher::new(&EnrichConf
 
 /// A record of one request, with all that follows from its fields.
 fn record(source: Source, method: Option<Method>, user_agent: Option<&str>) -> Click {
-    let (verdict, agent_info) = ENRICHER.judged(user_agent.unwrap_or_default(), method, None);
+    let (verdict, agent_info) = ENRICHER.judged(user_agent.unwrap_or_default(), method, None, None);
     let key = VisitorKey([1; 16]);
     let visitor = visitor(&key, [203, 0, 113, 9].into(), user_agent.unwrap_or_default());
     Click {
@@ -77,6 +78,24 @@ fn a_fetch_ahead_of_a_click_stays_one_whatever_its_agent() {
     assert_eq!((merged.verdict.clone(), merged.agent_info.browser.as_deref()), (ahead, Some("Chrome")));
     let head = record(Source::Recovered, Some(Method::Head), Some(CHROME));
     assert_eq!(ENRICHER.merged(&merged, &head).unwrap().verdict.class, Class::Probe);
+}
+
+/// The event has the client's address, but its agent is hidden; the line knows the agent, but shows no address.
+#[test]
+fn a_scanners_network_and_an_agent_that_looks_like_a_persons_meet_in_whatever_order() {
+    let classifier = ENRICHER.classifier();
+    let mut event = record(Source::Origin, Some(Method::Get), Some(HIDDEN));
+    event.verdict = classifier.with_mark(&event.verdict, Mark::Scanner("mail"));
+    assert_eq!((event.verdict.class, &*event.verdict.reason), (Class::Monitor, "monitor/aws+network/mail"));
+    let line = record(Source::Recovered, Some(Method::Get), Some(CHROME));
+    for merged in [ENRICHER.merged(&event, &line).unwrap(), ENRICHER.merged(&line, &event).unwrap()] {
+        assert_eq!((merged.verdict.class, &*merged.verdict.reason), (Class::Scanner, "network/mail"));
+        assert_eq!(merged.verdict.agent.as_deref(), Some("mail"));
+    }
+    let seen = Click { verdict: classifier.with_mark(&line.verdict, Mark::Scanner("mail")), ..line.clone() };
+    assert!(
+        Facts::of(&seen).knows_better_than(&Facts::of(&line)) && !Facts::of(&line).knows_better_than(&Facts::of(&seen))
+    );
 }
 
 #[test]
@@ -168,6 +187,7 @@ fn any_record() -> impl Strategy<Value = Click> {
         pick(&[None, Some(HIDDEN), Some(CHROME)]),
         proptest::sample::select(&[None, Some(Method::Get), Some(Method::Head)][..]),
         any::<bool>(),
+        pick(&[None, Some("mail"), Some("gate"), Some("+own"), Some("+other")]),
     );
     let where_from = (
         pick(&[None, Some("203.0.113.0/24")]),
@@ -177,12 +197,16 @@ fn any_record() -> impl Strategy<Value = Click> {
         pick(&[None, Some("Utrecht")]),
         pick(&[None, Some("post"), Some("mail")]),
     );
-    (whose, who, where_from).prop_map(|((source, time, ingest, import), (agent, method, ahead), from)| {
+    (whose, who, where_from).prop_map(|((source, time, ingest, import), (agent, method, ahead, network), from)| {
         let (net, referrer, language, country, city, medium) = from;
         let ahead = (ahead && method != Some(Method::Head)).then(|| ENRICHER.classifier().by_header("header/purpose"));
         let mut click = record(source, method, agent);
         if let Some(ahead) = ahead.flatten() {
             click.verdict = ahead;
+        }
+        if let Some(network) = network {
+            let mark = network.strip_prefix('+').map_or(Mark::Scanner(network), Mark::Confirmed);
+            click.verdict = ENRICHER.classifier().with_mark(&click.verdict, mark);
         }
         click.utm.medium = medium.map(Arc::from);
         Click {
@@ -230,6 +254,9 @@ proptest! {
             prop_assert!(both.method == Some(Method::Head) || one.method != Some(Method::Head));
             prop_assert!(both.user_agent.as_deref() == Some(CHROME) || one.user_agent.as_deref() != Some(CHROME));
             prop_assert!(both.method != Some(Method::Head) || both.verdict.class != Class::Human);
+            let scanner = |click: &Click| click.verdict.reason.contains("network/");
+            prop_assert!(scanner(&both) || !scanner(one));
+            prop_assert!(!scanner(&both) || both.verdict.class != Class::Human);
         }
     }
 

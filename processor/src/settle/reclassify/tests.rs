@@ -30,7 +30,7 @@ fn enricher(later: bool) -> Arc<Enricher> {
     const OWN: &str = "version = 1\n[[group]]\nid = \"own\"\nclass = \"crawler\"\nwhy = \"so we say\"\n\
                        source = \"ourselves\"\n[group.agents]\n\"Slack of later\" = [\"Slackbot\"]\n";
     let classifier = if later { Classifier::with_operator(OWN) } else { Classifier::builtin() };
-    Arc::new(Enricher::with_classifier(classifier.unwrap(), &EnrichConfig::default()))
+    Arc::new(Enricher::with_rules(classifier.unwrap(), &EnrichConfig::default()))
 }
 
 /// Rows of a minute each, of Slack and people by turns, judged by the rules of this release.

@@ -1,0 +1,170 @@
+//! The folder of network lists: one file a list, each replaced whole.
+
+use std::fs::{self, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use processor::networks::{List, check_name};
+
+use crate::config::Config;
+
+/// The longest file, in bytes: that of the most prefixes that a list may have.
+const MOST_BYTES: u64 = 32 << 20;
+/// Whoever runs the service must be able to read what an operator has put there: there is no secret in it.
+const MODE: u32 = 0o644;
+
+/// The folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Lists(PathBuf);
+
+impl Lists {
+    /// That of a data folder, there or not.
+    pub(crate) fn of(config: &Config) -> Self {
+        Self(config.data_dir.join("networks"))
+    }
+
+    /// Where it is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    /// The files of the lists, by name; none where there is no folder.
+    pub(super) fn paths(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let entries = match fs::read_dir(&self.0) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.with_context(|| self.0.display().to_string())?,
+        };
+        let mut paths = Vec::new();
+        for entry in entries {
+            let path = entry.with_context(|| self.0.display().to_string())?.path();
+            // a list that is being written has another ending
+            if path.extension().is_some_and(|ending| ending == "json") {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// Every list, checked.
+    ///
+    /// # Errors
+    /// When one can't be read or is wrong; names its file and the way out.
+    pub(crate) fn read(&self) -> anyhow::Result<Vec<List>> {
+        let lists = self.paths()?.into_iter().map(|path| {
+            let way_out = "`highwater networks update` brings it anew, `networks remove` takes it away";
+            read(&path).with_context(|| format!("the list in {} can't be used ({way_out})", path.display()))
+        });
+        lists.collect()
+    }
+
+    /// The list of this name, if there is one.
+    ///
+    /// # Errors
+    /// When it can't be read or is wrong.
+    pub(crate) fn get(&self, name: &str) -> anyhow::Result<Option<List>> {
+        let path = self.path(name)?;
+        if !path.exists() {
+            return Ok(None);
+        }
+        read(&path).map(Some).with_context(|| path.display().to_string())
+    }
+
+    /// Puts a list in the place of that with its name, if it is right.
+    ///
+    /// # Errors
+    /// When it is wrong, or can't be written.
+    pub(crate) fn put(&self, list: &List) -> anyhow::Result<()> {
+        list.check()?;
+        let path = self.path(&list.name)?;
+        // the data folder is its owner's; what is in this one is public
+        self.0.parent().map_or(Ok(()), crate::run::make_folder)?;
+        fs::create_dir_all(&self.0).with_context(|| self.0.display().to_string())?;
+        let mut file = tempfile::Builder::new()
+            .prefix(".list-")
+            .permissions(Permissions::from_mode(MODE))
+            .tempfile_in(&self.0)
+            .with_context(|| self.0.display().to_string())?;
+        serde_json::to_writer(&mut file, list)?;
+        file.write_all(b"\n").and_then(|()| file.as_file().sync_all()).with_context(|| path.display().to_string())?;
+        file.persist(&path).with_context(|| path.display().to_string())?;
+        Ok(())
+    }
+
+    /// Takes a list away.
+    ///
+    /// # Errors
+    /// When there is none, or it can't be.
+    pub(crate) fn remove(&self, name: &str) -> anyhow::Result<()> {
+        let path = self.path(name)?;
+        if !path.exists() {
+            bail!("there is no list {name:?} in {}", self.0.display());
+        }
+        fs::remove_file(&path).with_context(|| path.display().to_string())
+    }
+
+    fn path(&self, name: &str) -> anyhow::Result<PathBuf> {
+        check_name(name)?;
+        Ok(self.0.join(format!("{name}.json")))
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<List> {
+    let size = fs::metadata(path)?.len();
+    ensure!(size <= MOST_BYTES, "{size} bytes are too many for a list: expected at most {MOST_BYTES}");
+    let list: List = serde_json::from_str(&fs::read_to_string(path)?)?;
+    list.check()?;
+    let is_its = path.file_stem().is_some_and(|stem| stem == list.name.as_str());
+    ensure!(is_its, "it is a copy of list {:?}: the file of a list has its name", list.name);
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use processor::networks::Meaning;
+    use schemas::UtcMicros;
+
+    use super::*;
+
+    fn list(name: &str) -> List {
+        let (agents, prefixes) = (Vec::new(), vec!["192.0.2.0/24".parse().unwrap()]);
+        let (source, updated_at) = ("test".to_owned(), UtcMicros(1));
+        List { name: name.into(), meaning: Meaning::Scanner, agents, source, updated_at, prefixes }
+    }
+
+    #[test]
+    fn lists_are_put_replaced_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let lists = Lists::of(&Config { data_dir: folder.path().join("data"), ..Config::default() });
+        assert_eq!(lists.read().unwrap(), []);
+        lists.put(&list("b")).unwrap();
+        lists.put(&list("a")).unwrap();
+        lists.put(&List { source: "other".into(), ..list("b") }).unwrap();
+        let names =
+            |lists: &Lists| lists.read().unwrap().into_iter().map(|list| list.name + &list.source).collect::<Vec<_>>();
+        assert_eq!(names(&lists), ["atest", "bother"]);
+        assert_eq!(lists.get("a").unwrap(), Some(list("a")));
+        lists.remove("a").unwrap();
+        assert_eq!((names(&lists), lists.get("a").unwrap()), (vec!["bother".to_owned()], None));
+        assert!(lists.remove("a").unwrap_err().to_string().contains("no list \"a\""));
+        assert!(lists.put(&List { prefixes: vec![], ..list("c") }).is_err());
+        assert!(lists.get("../b").is_err(), "a name is no path");
+    }
+
+    #[test]
+    fn a_file_that_is_no_list_is_named_with_the_way_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let lists = Lists::of(&Config { data_dir: folder.path().into(), ..Config::default() });
+        lists.put(&list("a")).unwrap();
+        fs::copy(lists.folder().join("a.json"), lists.folder().join("b.json")).unwrap();
+        let said = crate::explain(&lists.read().unwrap_err());
+        assert!(
+            said.contains("b.json") && said.contains("a copy of list \"a\"") && said.contains("networks remove"),
+            "{said}"
+        );
+        fs::write(lists.folder().join("b.json"), "{}").unwrap();
+        assert!(crate::explain(&lists.read().unwrap_err()).contains("missing field"));
+    }
+}
