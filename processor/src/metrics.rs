@@ -62,6 +62,12 @@ pub struct PartitionLabels {
     partition: String,
 }
 
+/// By what gave them away.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SignLabels {
+    sign: &'static str,
+}
+
 /// Counters of all that brings rows into `clicks`.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -74,6 +80,7 @@ pub struct Metrics {
     edge_log_checks: Family<CheckLabels, Counter>,
     late: Counter,
     corrected: Counter,
+    moved: Family<SignLabels, Counter>,
     rejected: Counter,
     stream_gaps: Counter,
     stream_asked: Counter,
@@ -94,6 +101,7 @@ impl Default for Metrics {
             edge_log_checks: Family::default(),
             late: Counter::default(),
             corrected: Counter::default(),
+            moved: Family::default(),
             rejected: Counter::default(),
             stream_gaps: Counter::default(),
             stream_asked: Counter::default(),
@@ -126,6 +134,8 @@ impl Metrics {
             "Records merged into the row they knew better than",
             self.corrected.clone(),
         );
+        let moved = self.moved.clone();
+        registry.register(name("behaviour_moved"), "Rows that others showed to be no person's", moved);
         registry.register(name("rejected_records"), "Stream records that are no events", self.rejected.clone());
         registry.register(name("stream_gaps"), "Stretches of journals that are lost", self.stream_gaps.clone());
         let asked = self.stream_asked.clone();
@@ -162,6 +172,13 @@ impl Metrics {
     /// Counts records that were merged into the row that they knew better than.
     pub(crate) fn note_corrected(&self, records: u64) {
         self.corrected.inc_by(records);
+    }
+
+    /// Counts rows that others showed to be no person's.
+    pub(crate) fn note_behaviour(&self, sign: &'static str, rows: u64) {
+        if rows > 0 {
+            self.moved.get_or_create(&SignLabels { sign }).inc_by(rows);
+        }
     }
 
     /// Counts records of edge logs of one format, by what became of them.

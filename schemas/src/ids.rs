@@ -9,6 +9,13 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use crate::time::UtcMicros;
 
+/// The time in a UUIDv7 (RFC 9562 §5.7), to the millisecond; `None` for other bytes.
+fn made_at(bytes: &[u8; 16]) -> Option<UtcMicros> {
+    let is_one = bytes[6] >> 4 == 7 && bytes[8] >> 6 == 0b10;
+    let millis = (u128::from_be_bytes(*bytes) >> 80) as i64;
+    is_one.then_some(UtcMicros(millis * 1_000))
+}
+
 /// Identity of one request. Two records with one id are one click (design §4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClickId(pub [u8; 16]);
@@ -49,9 +56,7 @@ impl ClickId {
 
     /// When an id of [`ClickId::unique`] was made, to the millisecond. An edge's may look like one, with any time.
     pub fn made_at(self) -> Option<UtcMicros> {
-        let is_one = self.0[6] >> 4 == 7 && self.0[8] >> 6 == 0b10;
-        let millis = (self.as_u128() >> 80) as i64;
-        is_one.then_some(UtcMicros(millis * 1_000))
+        made_at(&self.0)
     }
 
     /// The id as a number, for sets and hashing.
@@ -87,6 +92,11 @@ impl LinkId {
     /// A new identity, ordered by the time it was made.
     pub fn new() -> Self {
         Self(Uuid::now_v7())
+    }
+
+    /// When an identity of [`LinkId::new`] was made, to the millisecond: the link's creation.
+    pub fn made_at(self) -> Option<UtcMicros> {
+        made_at(self.0.as_bytes())
     }
 }
 

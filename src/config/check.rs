@@ -36,6 +36,7 @@ pub(crate) fn problems(config: &Config) -> Vec<String> {
         wrong.extend(fluvio::problems(&config.stream.fluvio));
     }
     wrong.extend(classify::problems(config));
+    wrong.extend(config.behaviour.problems());
     sharing(config, &mut wrong);
     log_rules(config, &mut wrong);
     lake_storage(config, &mut wrong);

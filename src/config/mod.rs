@@ -1,6 +1,7 @@
 //! Configuration: one struct a section, as `interface` names them. Values come from defaults, then the TOML file,
 //! then the environment (`HIGHWATER_SECTION__KEY`), then flags; [`fn@load`] merges them, [`check`] judges them.
 
+mod behaviour;
 mod check;
 mod classify;
 mod edge_logs;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use behaviour::Behaviour;
 pub(crate) use check::problems;
 pub(crate) use classify::Classify;
 pub(crate) use load::{Loaded, load, nearest};
@@ -53,6 +55,8 @@ pub(crate) struct Config {
     pub(crate) process: Process,
     /// Where clients are.
     pub(crate) geo: Geo,
+    /// Which requests several others show to be no person's.
+    pub(crate) behaviour: Behaviour,
     /// What carries clicks from journals to processors.
     pub(crate) stream: Stream,
     /// Who is a person.
@@ -377,6 +381,7 @@ impl Default for Config {
             journal: Journal::default(),
             process: Process::default(),
             geo: Geo::default(),
+            behaviour: Behaviour::default(),
             stream: Stream::default(),
             classify: Classify::default(),
         }

@@ -306,6 +306,7 @@ pub(crate) fn settle_config(config: &Config) -> SettleConfig {
         edge: edge_of(config),
         max_skew: config.edge.max_skew.0,
         settle: config.edge.settle.0,
+        behaviour: config.behaviour.config(),
         ..SettleConfig::default()
     }
 }

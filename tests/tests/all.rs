@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod behaviour;
 mod bucket;
 mod corrections;
 mod crash;

@@ -53,7 +53,8 @@ impl Mark<'_> {
         key(self).cmp(&key(other))
     }
 
-    fn suffix(self) -> String {
+    /// What it adds to a rule's id.
+    pub(crate) fn suffix(self) -> String {
         match self {
             Self::Scanner(name) => format!("{PLUS}{SCANNER}{name}"),
             Self::Confirmed(name) => format!("{PLUS}{CONFIRMED}{name}"),

@@ -14,6 +14,7 @@
 //! rules' version alone, so that the same record gets the same class on the hot path and from a log.
 //! Rules that can't be read or contradict themselves are refused as a whole, with every fault named.
 
+mod behaviour;
 mod check;
 mod evaluate;
 mod header;
@@ -30,6 +31,8 @@ use std::sync::Arc;
 use schemas::click::Verdict;
 use schemas::{Class, Method};
 
+pub(crate) use behaviour::BEHAVIOUR;
+pub use behaviour::Sign;
 pub use evaluate::{CategoryCount, EvaluateError, Evaluation, HumanCount, MachineCount, WrongLine, evaluate};
 pub use rules::RulesError;
 

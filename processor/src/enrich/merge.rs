@@ -23,7 +23,8 @@ use schemas::{Click, Method, Source};
 
 use super::enricher::Enricher;
 use super::facts::{self, AgentKnown, method_rank, short, short_of, source_rank};
-use crate::classify::{Mark, parts};
+use super::rejudge::behaved;
+use crate::classify::{Mark, Sign, parts};
 
 /// The one of two rows whose key is less.
 fn better<'a, K: Ord>(a: &'a Click, b: &'a Click, key: impl Fn(&'a Click) -> K) -> &'a Click {
@@ -94,8 +95,10 @@ impl Enricher {
         let ahead =
             [a, b].into_iter().filter_map(|click| self.fetched_ahead(click)).min_by(|x, y| x.reason.cmp(&y.reason));
         let mark = [a, b].into_iter().filter_map(|click| mark(click, agent)).min_by(|x, y| x.order(y, short));
+        let sign = [a, b].into_iter().filter_map(|click| Sign::of_reason(&click.verdict.reason)).min();
         let user_agent = agent.user_agent.as_deref().unwrap_or_default();
         let (verdict, agent_info) = self.judged(user_agent, method, ahead, mark);
+        let verdict = behaved(verdict, sign);
         Click {
             click_id: a.click_id,
             event_time: request.event_time,

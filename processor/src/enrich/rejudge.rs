@@ -12,14 +12,24 @@ use std::sync::Arc;
 use arrow::array::{Array as _, ArrayRef, AsArray as _, Int32Builder, RecordBatch, StringArray, StringBuilder};
 use arrow::datatypes::Int32Type;
 use arrow::error::ArrowError;
-use schemas::Method;
 use schemas::click::{AgentInfo, Verdict};
+use schemas::{Class, Method};
 
 use super::enricher::Enricher;
-use crate::classify::parts;
+use crate::classify::{Sign, parts};
 
 /// What the reasons of headers' rules begin with.
 const OF_HEADERS: &str = "header/";
+
+/// What a verdict becomes once others have shown its request to be no person's.
+pub(super) fn behaved(verdict: Verdict, sign: Option<Sign>) -> Verdict {
+    match sign {
+        Some(sign) if verdict.class == Class::Human => {
+            Verdict { class: sign.class(), agent: None, reason: sign.reason_after(&verdict.reason).into(), ..verdict }
+        }
+        _ => verdict,
+    }
+}
 
 /// The columns that tell how a row is to be judged.
 pub(crate) const JUDGED_BY: [&str; 3] = ["user_agent", "method", "class_reason"];
@@ -48,7 +58,10 @@ impl Enricher {
         let by_header = self.classifier().by_header(reason);
         let is_lost = by_header.is_none() && reason.starts_with(OF_HEADERS);
         let (_, mark) = parts(reason);
-        (!is_lost).then(|| self.judged(user_agent, method, by_header, mark))
+        (!is_lost).then(|| {
+            let (verdict, info) = self.judged(user_agent, method, by_header, mark);
+            (behaved(verdict, Sign::of_reason(reason)), info)
+        })
     }
 
     /// The rows of a batch judged anew, those that are `chosen`; the others as they are.
@@ -170,7 +183,7 @@ mod tests {
     use super::*;
     use crate::hot::testing::click;
     use crate::import::testing::enricher;
-    use schemas::{Class, Click, ClickBuilder};
+    use schemas::{Click, ClickBuilder};
 
     const SLACK: &str = "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)";
 

@@ -13,6 +13,7 @@
 //!   requests were made by others, and `withdraw`: told no longer
 //! * [`ids`]: which ids the lake holds around some instants, and what their rows say
 //! * `correct`: rows merged with records that know better
+//! * [`behaviour`]: rows that others show to be no person's
 //! * `restate`: what must be said of commits that change final numbers
 //! * `sampled`: which records of `internal` links are sampled away, and what the others weigh
 //! * `take_out`: an import's rows out of the tables again
@@ -31,6 +32,7 @@
 //! counted, not added.
 
 mod arrivals;
+pub mod behaviour;
 pub mod compact;
 mod correct;
 pub(crate) mod desk;
@@ -58,6 +60,7 @@ pub(crate) mod waiting;
 pub mod waits;
 mod withdraw;
 
+pub use behaviour::BehaviourConfig;
 pub use compact::CompactConfig;
 pub use correct::policy::Patience;
 pub use error::SettleError;

@@ -35,6 +35,8 @@ pub(crate) enum Why {
     Revert,
     /// Records that know better than the row of their request.
     Correction,
+    /// Requests that others showed to be no person's.
+    Behaviour,
     /// An operator has said that lines of an hour are counted, of which some had been recovered.
     Decision,
     /// Rows were judged anew by other rules.
@@ -48,6 +50,7 @@ impl Why {
             Self::Late => "late",
             Self::Revert => "revert",
             Self::Correction => "correction",
+            Self::Behaviour => "behaviour",
             Self::Decision => "decision",
             Self::Reclassify => "reclassify",
         }

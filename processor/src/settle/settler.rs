@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::behaviour::{BehaviourConfig, Looked};
 use super::compact::CompactConfig;
 use super::correct::policy::{Patience, Pending};
 use super::desk::Desk;
@@ -36,6 +37,8 @@ pub struct SettleConfig {
     pub settle: Duration,
     /// How long corrections of rows may wait for others of the same files.
     pub patience: Patience,
+    /// Which requests several others show to be no person's.
+    pub behaviour: BehaviourConfig,
     /// Bounds of compaction.
     pub compact: CompactConfig,
     /// How long after its end an hour counts as closed.
@@ -58,6 +61,7 @@ impl Default for SettleConfig {
             max_skew: Duration::from_secs(600),
             settle: Duration::from_secs(48 * 3_600),
             patience: Patience::default(),
+            behaviour: BehaviourConfig::default(),
             compact: CompactConfig::default(),
             close_after: Duration::from_secs(300),
             id_bytes: 32 << 20,
@@ -77,6 +81,8 @@ pub struct Settled {
     pub already_counted: u64,
     /// Of these, arrivals that knew better than the row and were merged into it.
     pub corrected: u64,
+    /// Rows that their behaviour, or others', showed to be no person's.
+    pub moved: u64,
     /// Arrivals looked at that wait on.
     pub waiting: u64,
     /// Arrivals that were sampled away.
@@ -108,6 +114,7 @@ pub struct Settler {
     /// Whether corrections are made without waiting.
     pub(super) eager: bool,
     pub(super) enricher: Arc<Enricher>,
+    pub(super) behaviour: Looked,
     pub(super) upkeep: Upkeep,
     /// How far the hot path beside it is.
     hot: Option<watch::Receiver<HotStatus>>,
@@ -143,6 +150,7 @@ impl Settler {
             pending,
             eager: false,
             enricher,
+            behaviour: Looked::default(),
             upkeep,
             hot: None,
             metrics,
@@ -180,6 +188,7 @@ impl Settler {
         self.close_hours(now).await?;
         self.metrics.note_mismatched(self.guard.open_hours(&self.desk.clicks));
         self.metrics.note_corrected(settled.corrected);
+        settled.moved += self.look_at_behaviour(now, complete_through).await?;
         let seen = Seen { complete_through, now, lag: self.hot.as_ref().map_or(0.0, |hot| hot.borrow().lag_seconds) };
         settled.merges += self.upkeep.compact(&mut self.desk.clicks, seen, &self.stop).await?;
         settled.cleaned += self.upkeep.clean(&mut self.desk.clicks, &mut self.arrivals, now).await?;

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo build --release --workspace && target/release/bench [redirects] [backfill] [logs] [month] [fresh] [bounded] [stream]
 //! ```
-//! Without names it runs all. `stream` is `throughput`, `replay`, `knobs`, `idle`, `away` and `kills`, of which each can be
+//! Without names it runs all. `stream` is `enrich`, `throughput`, `replay`, `knobs`, `idle`, `away` and `kills`, of which each can be
 //! named too; `--help` says how they can be made shorter than the hours that they take in full. Peers are those of `../shared/bench` (see its README for what they need); one that
 //! can't run is said so and left out. `HIGHWATER_BENCH_PYTHON` names the Python that has duckdb.
 
@@ -54,7 +54,7 @@ fn setup() -> Result<Setup> {
     Ok(Setup { binary, standin, peers: std::fs::canonicalize(&peers).unwrap_or(peers), python })
 }
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "redirects",
     "backfill",
     "logs",
@@ -62,6 +62,7 @@ const NAMES: [&str; 13] = [
     "fresh",
     "bounded",
     "stream",
+    "enrich",
     "throughput",
     "replay",
     "knobs",

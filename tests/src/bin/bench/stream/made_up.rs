@@ -37,7 +37,8 @@ const REFERRERS: [&str; 8] = [
 ];
 const LANGUAGES: [&str; 6] =
     ["en-US,en;q=0.9", "nl-NL,nl;q=0.9,en;q=0.8", "de-DE,de;q=0.9", "pt-BR,pt;q=0.9", "ja-JP", "en-GB,en;q=0.7"];
-const COUNTRIES: [&str; 10] = ["US", "NL", "DE", "BR", "JP", "GB", "IN", "FR", "ES", "MX"];
+/// Half of the edges tell none.
+const COUNTRIES: [&str; 10] = ["US", "", "DE", "", "JP", "", "IN", "", "ES", ""];
 const QUERIES: [&str; 2] =
     ["utm_source=newsletter&utm_medium=email&utm_campaign=november", "utm_source=x&utm_medium=social&fbclid=IwAR0abc"];
 

@@ -1,10 +1,12 @@
 //! The stream under a magnifying glass: how fast it comes into the lake, and what a bad broker does to it.
 
 mod away;
+mod enrich;
 mod fill;
 mod kills;
 mod knobs;
 mod made_up;
+mod places;
 mod replay;
 mod rig;
 
@@ -18,7 +20,7 @@ use crate::{Setup, table::Table};
 /// How large and how long.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StreamOptions {
-    /// `throughput`: clicks in the stream.
+    /// `enrich`, `throughput`: clicks.
     #[arg(long, default_value_t = 3_000_000)]
     clicks: u64,
     /// `replay`: clicks in the journal.
@@ -42,13 +44,14 @@ pub(crate) struct StreamOptions {
 }
 
 /// The parts, each by its own name too.
-pub(crate) const PARTS: [&str; 6] = ["throughput", "replay", "knobs", "idle", "away", "kills"];
+pub(crate) const PARTS: [&str; 7] = ["enrich", "throughput", "replay", "knobs", "idle", "away", "kills"];
 
 /// Runs one of [`PARTS`].
 pub(crate) async fn run(setup: &Setup, part: &str, options: &StreamOptions, table: &mut Table) -> Result<()> {
     const MEMORY: &str = "< 600 MB";
     let seconds = Duration::from_secs(options.seconds);
     let done = match part {
+        "enrich" => enrich::run(options.clicks.min(1_000_000), table),
         "throughput" => {
             replay::embedded(setup, options.clicks, [">= 250,000/s", MEMORY], table).await?;
             replay::through_a_topic(setup, options.clicks, [">= 150,000/s", MEMORY], table).await

@@ -9,6 +9,7 @@ use tests::standin::{Answer, Command as Tell, Launch, Process};
 use tests::usage::{peak_bytes, processor_time};
 
 use super::fill::{NO_LIMIT, fill};
+use super::places;
 use crate::{Setup, table::Table};
 
 /// The core that the processor has for itself; everything else is kept off it.
@@ -30,7 +31,9 @@ struct Cost {
 
 /// The journal itself, read by `process`.
 pub(super) async fn embedded(setup: &Setup, clicks: u64, bars: [&str; 2], table: &mut Table) -> Result<()> {
-    let mut node = Node::new(&setup.binary, "domains = [\"go.test\"]", NO_LIMIT)?.pinned_to(CORE);
+    let folder = tempfile::tempdir()?;
+    let settings = format!("{NO_LIMIT}{}", places::settings(folder.path())?);
+    let mut node = Node::new(&setup.binary, "domains = [\"go.test\"]", &settings)?.pinned_to(CORE);
     let bytes = fill(&node, clicks).await?;
     eprintln!("a journal of {clicks} clicks, {} bytes each", bytes / clicks.max(1));
     let cost = replay(&mut node, clicks).await?;
@@ -44,7 +47,8 @@ pub(super) async fn through_a_topic(setup: &Setup, clicks: u64, bars: [&str; 2],
     let mut broker = Process::new(Launch::Binary(setup.standin.clone()), folder.path())?;
     broker.start()?;
     let settings = format!(
-        "{NO_LIMIT}[stream]\nbackend = \"fluvio\"\n[stream.fluvio]\nendpoint = \"{}\"\npartitions = 1\n",
+        "{NO_LIMIT}{}[stream]\nbackend = \"fluvio\"\n[stream.fluvio]\nendpoint = \"{}\"\npartitions = 1\n",
+        places::settings(folder.path())?,
         broker.address()
     );
     let mut node = Node::new(&setup.binary, "domains = [\"go.test\"]\nworkers = 1", &settings)?.pinned_to(CORE);

@@ -1,0 +1,227 @@
+//! The requests of a stretch of time that an agent alone would call a person's, read from `clicks`.
+//!
+//! Those of the stream only: an edge's log may come hours later, and its lines are no requests in their order. Requests
+//! that were moved before are among them, as they show what others are.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array as _, AsArray as _, BinaryArray, PrimitiveArray, RecordBatch, StringArray};
+use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
+use futures::TryStreamExt as _;
+use ipnet::IpNet;
+use schemas::{Class, ClickId, LinkId, Source, UtcMicros};
+
+use super::policy::Request;
+use crate::classify::BEHAVIOUR;
+use crate::lake::{LakeError, TableHandle};
+
+/// Columns that are read.
+const COLUMNS: [&str; 10] =
+    ["click_id", "event_time", "link_id", "domain", "code", "source", "class", "class_reason", "client_net", "visitor"];
+
+/// A part of all visitors, so that memory is bounded however many there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub(super) number: u64,
+    pub(super) of: u64,
+}
+
+impl Share {
+    fn has(self, visitor: Option<i64>) -> bool {
+        visitor.unwrap_or_default() as u64 % self.of == self.number
+    }
+}
+
+/// A row, as far as behaviour goes.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) id: ClickId,
+    pub(super) time: UtcMicros,
+    /// Not moved before.
+    pub(super) is_human: bool,
+    visitor: Option<i64>,
+    link: LinkId,
+    domain: Arc<str>,
+    code: Arc<str>,
+    is_hosted: bool,
+}
+
+impl Row {
+    pub(super) fn request(&self) -> Request<'_> {
+        Request {
+            id: self.id,
+            time: self.time,
+            visitor: self.visitor,
+            link: self.link,
+            name: (&self.domain, &self.code),
+            is_hosted: self.is_hosted,
+        }
+    }
+}
+
+/// Reads the rows of `times` of a share of the visitors; `None` when they are more than `most`. `is_hosted` tells of a
+/// network.
+pub(super) async fn rows(
+    clicks: &TableHandle,
+    times: &Range<UtcMicros>,
+    share: Share,
+    most: usize,
+    is_hosted: impl Fn(IpNet) -> bool,
+) -> Result<Option<Vec<Row>>, LakeError> {
+    let mut rows = Vec::new();
+    let mut texts: HashSet<Arc<str>> = HashSet::new();
+    for file in clicks.files_between(times.start, times.end) {
+        let mut batches = clicks.batches(file, &COLUMNS).await?;
+        while let Some(batch) = batches.try_next().await? {
+            let Some(columns) = Columns::of(&batch) else { continue };
+            let of_stretch = (0..batch.num_rows()).filter(|row| times.contains(&columns.time(*row)));
+            rows.extend(of_stretch.filter_map(|row| columns.row(row, share, &is_hosted, &mut texts)));
+            if rows.len() > most {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(rows))
+}
+
+struct Columns<'a> {
+    ids: &'a BinaryArray,
+    times: &'a PrimitiveArray<TimestampMicrosecondType>,
+    visitors: &'a PrimitiveArray<Int64Type>,
+    links: &'a StringArray,
+    domains: &'a StringArray,
+    codes: &'a StringArray,
+    sources: &'a StringArray,
+    classes: &'a StringArray,
+    reasons: &'a StringArray,
+    networks: &'a StringArray,
+}
+
+impl<'a> Columns<'a> {
+    fn of(batch: &'a RecordBatch) -> Option<Self> {
+        let text = |name| batch.column_by_name(name)?.as_string_opt::<i32>();
+        Some(Self {
+            ids: batch.column_by_name("click_id")?.as_binary_opt()?,
+            times: batch.column_by_name("event_time")?.as_primitive_opt()?,
+            visitors: batch.column_by_name("visitor")?.as_primitive_opt()?,
+            links: text("link_id")?,
+            domains: text("domain")?,
+            codes: text("code")?,
+            sources: text("source")?,
+            classes: text("class")?,
+            reasons: text("class_reason")?,
+            networks: text("client_net")?,
+        })
+    }
+
+    fn time(&self, row: usize) -> UtcMicros {
+        UtcMicros(self.times.value(row))
+    }
+
+    fn row(
+        &self,
+        row: usize,
+        share: Share,
+        is_hosted: impl Fn(IpNet) -> bool,
+        texts: &mut HashSet<Arc<str>>,
+    ) -> Option<Row> {
+        let is_human = self.classes.value(row) == Class::Human.as_str();
+        let was_human = is_human || self.reasons.value(row).starts_with(BEHAVIOUR);
+        if !was_human || self.sources.value(row) != Source::Origin.as_str() || self.links.is_null(row) {
+            return None;
+        }
+        let network = self.networks.is_valid(row).then(|| self.networks.value(row).parse::<IpNet>().ok()).flatten();
+        // behind one that isn't public there may be anybody
+        let visitor = network
+            .filter(|network| is_public(network.addr()))
+            .and(self.visitors.is_valid(row).then(|| self.visitors.value(row)));
+        if !share.has(visitor) {
+            return None;
+        }
+        let mut shared = |text: &str| {
+            texts.get(text).cloned().unwrap_or_else(|| {
+                let text: Arc<str> = text.into();
+                texts.insert(Arc::clone(&text));
+                text
+            })
+        };
+        Some(Row {
+            id: ClickId(self.ids.value(row).try_into().ok()?),
+            time: self.time(row),
+            is_human,
+            visitor,
+            link: self.links.value(row).parse().ok()?,
+            domain: shared(self.domains.value(row)),
+            code: shared(self.codes.value(row)),
+            is_hosted: network.is_some_and(is_hosted),
+        })
+    }
+}
+
+/// Whether an address is one of the public internet's, which one household or company has, rather than one that any number
+/// of networks use inside (RFC 6890): behind such a one is a proxy that hides who asked.
+fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => {
+            let [a, b, ..] = v4.octets();
+            let is_shared = a == 100 && b & 0xc0 == 64; // RFC 6598
+            let is_for_benchmarks = a == 198 && b & 0xfe == 18; // RFC 2544
+            !(v4.is_private()
+                || v4.is_loopback()
+                || v4.is_link_local()
+                || v4.is_documentation()
+                || v4.is_multicast()
+                || a == 0
+                || a >= 240
+                || is_shared
+                || is_for_benchmarks)
+        }
+        IpAddr::V6(v6) => {
+            let [first, second, ..] = v6.segments();
+            let is_documentation = first == 0x2001 && second == 0xdb8;
+            // 2000::/3 is all that has been given out
+            first & 0xe000 == 0x2000 && !is_documentation
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_many_networks_use_inside_tell_nobody() {
+        for inside in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.9.9",
+            "169.254.1.1",
+            "100.64.0.1",
+            "100.127.9.9",
+            "198.18.0.1",
+            "198.19.9.9",
+            "203.0.113.5",
+            "192.0.2.1",
+            "0.0.0.0",
+            "255.255.255.255",
+            "224.0.0.1",
+            "::1",
+            "fd00::1",
+            "fe80::1",
+            "2001:db8::1",
+            "::ffff:10.0.0.1",
+            "ff02::1",
+        ] {
+            assert!(!is_public(inside.parse().unwrap()), "{inside}");
+        }
+        for public in
+            ["8.8.8.8", "100.128.0.1", "172.32.0.1", "198.20.0.1", "2a00:1450::1", "2001:4860::1", "::ffff:8.8.8.8"]
+        {
+            assert!(is_public(public.parse().unwrap()), "{public}");
+        }
+    }
+}

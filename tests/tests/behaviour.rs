@@ -1,0 +1,54 @@
+//! Requests that one by one look like a person's, and together don't.
+
+use std::time::Duration;
+
+use tests::load::{Connection, Request};
+use tests::node::Node;
+
+/// Links that one visitor opens at once.
+const LINKS: u64 = 6;
+
+fn click(code: &str, address: &str) -> Request {
+    Request {
+        method: "GET",
+        target: format!("/{code}"),
+        host: "go.test".into(),
+        user_agent: "Mozilla/5.0 (X11; Linux x86_64; rv:126.0) Gecko/20100101 Firefox/126.0".into(),
+        headers: vec![("x-forwarded-for", address.into())],
+    }
+}
+
+/// Of three that open many links within moments one is a scanner: the second has the address of a proxy, behind which
+/// there may be anybody, and the third opens the same link again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_opens_many_links_at_once_is_no_person() -> anyhow::Result<()> {
+    // with a provider hours aren't final at once, so that the turn of one makes no difference
+    let settings = "[edge]\nprovider = \"nginx\"\n[behaviour]\nmany_links = 5\nwithin = \"60s\"";
+    let mut node = Node::new(crate::binary(), "domains = [\"go.test\"]\nworkers = 1", settings)?;
+    node.start().await?;
+    for number in 0..LINKS {
+        node.ok(&["link", "add", "https://example.com/", "--code", &format!("link{number}")])?;
+    }
+    let mut connection = Connection::open(node.redirect).await?;
+    for number in 0..LINKS {
+        for (code, address) in
+            [(format!("link{number}"), "8.8.4.4"), (format!("link{number}"), "10.0.0.7"), ("link0".into(), "9.9.9.9")]
+        {
+            assert_eq!(connection.send(&click(&code, address)).await?.status, 302);
+        }
+    }
+    let path = "/v1/reports/clicks?interval_preset=24h&class=all";
+    let is_moved = |report: &serde_json::Value| report["totals"]["by_class"]["scanner"] == LINKS;
+    let report = node.wait_for(path, Duration::from_secs(90), is_moved).await?;
+    assert_eq!(report["totals"]["by_class"]["human"], 2 * LINKS, "{report:#}");
+    let reasons = "SELECT class_reason, count(*) AS n FROM clicks GROUP BY 1 ORDER BY 1";
+    let rows = node.json(&["sql", reasons, "--format", "json"])?;
+    let expected = serde_json::json!([
+        {"class_reason": "behaviour/many-links", "n": LINKS},
+        {"class_reason": "person", "n": 2 * LINKS},
+    ]);
+    assert_eq!(rows, expected);
+    assert_eq!(node.metric("highwater_behaviour_moved_total", &["sign=\"behaviour/many-links\""]).await?, LINKS);
+    node.ok(&["verify"])?;
+    node.stop().await
+}
