@@ -45,7 +45,7 @@ pub(crate) enum Command {
     /// Make and change links
     #[command(subcommand)]
     Link(Link),
-    /// Make workspaces
+    /// Make workspaces, and say how long they keep their rows
     #[command(subcommand)]
     Workspace(Workspace),
     /// Make API tokens
@@ -77,6 +77,8 @@ pub(crate) enum Command {
     Networks(Networks),
     /// Settle what can be settled, compact and clean the lake once
     Compact(Json),
+    /// Take out rows that are older than their workspace keeps any, as `process` does once a day
+    Retention(Retention),
     /// Judge history anew: class and agent of clicks that are there, by the rules in force
     Reclassify(Reclassify),
     /// Check or show the configuration
@@ -179,8 +181,16 @@ pub(crate) enum Workspace {
         /// Its name
         name: String,
     },
-    /// List workspaces
+    /// List workspaces, and how long each keeps its rows
     List(Json),
+    /// Set how long a workspace keeps its rows
+    Set {
+        /// Its name
+        name: String,
+        /// Days, such as 400d; forever; or default: as retention.keep says
+        #[arg(long)]
+        keep: schemas::Keep,
+    },
 }
 
 /// `token …`
@@ -457,6 +467,17 @@ pub(crate) struct Classify {
     /// Also print each wrong line
     #[arg(long, requires = "tsv")]
     pub(crate) verbose: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `retention`
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Retention {
+    /// Change nothing; say what would go
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

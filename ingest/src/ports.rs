@@ -1,6 +1,6 @@
 //! What the pipeline asks of the link store, as traits: the registry of journals, the directory of links,
-//! the keys of visitors. Crate `redirect` implements them on SQLite. And what the management API asks of the pipeline:
-//! that it take in events which are posted.
+//! the keys of visitors, how long workspaces keep their rows. Crate `redirect` implements them on SQLite. And what the
+//! management API asks of the pipeline: that it take in events which are posted.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use bytes::Bytes;
 use schemas::visitor::VisitorKey;
-use schemas::{JournalId, LinkHistory, UtcMicros};
+use schemas::{JournalId, Keep, LinkHistory, UtcMicros};
 
 use crate::events::Naming;
 
@@ -120,6 +120,13 @@ pub trait LinkDirectory: Send + Sync + Debug {
 pub trait VisitorKeys: Send + Sync + Debug {
     /// The key of `day` (days since 1970, UTC), made if there is none.
     async fn key_of(&self, day: i32) -> Result<VisitorKey, PortError>;
+}
+
+/// How long workspaces keep their rows.
+#[async_trait]
+pub trait Keeping: Send + Sync + Debug {
+    /// What is set for each workspace, in order of their names.
+    async fn keeps(&self) -> Result<Vec<(String, Keep)>, PortError>;
 }
 
 /// A body of events made elsewhere.

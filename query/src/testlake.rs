@@ -241,13 +241,22 @@ impl TestLake {
         self.add_batches(Table::Gaps, vec![(None, batch)]);
     }
 
-    /// Commits a restatement, made at its own end.
+    /// Commits a restatement, made at its own end, for a backfill.
     pub(crate) fn add_restatement(&self, workspace: Option<&str>, start: UtcMicros, end: UtcMicros) {
+        self.restate("backfill", workspace, start, end);
+    }
+
+    /// Commits what is said before rows go that are too old.
+    pub(crate) fn add_retention(&self, workspace: &str, start: UtcMicros, end: UtcMicros) {
+        self.restate("retention", Some(workspace), start, end);
+    }
+
+    fn restate(&self, why: &str, workspace: Option<&str>, start: UtcMicros, end: UtcMicros) {
         let time = |time: UtcMicros| Arc::new(TimestampMicrosecondArray::from(vec![time.0]).with_timezone("UTC"));
         let count = |count: i64| Arc::new(Int64Array::from(vec![count]));
         let columns: Vec<arrow::array::ArrayRef> = vec![
             time(end),
-            Arc::new(StringArray::from(vec!["backfill"])),
+            Arc::new(StringArray::from(vec![why])),
             Arc::new(StringArray::from(vec![workspace])),
             time(start),
             time(end),

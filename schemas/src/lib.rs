@@ -13,6 +13,7 @@
 //! * [`event`], [`wire`]: a click as the redirect saw it, and its bytes
 //! * [`batch`]: clicks of a journal as one record of the topic, and its bytes
 //! * [`click`], [`click_rows`]: a row of table `clicks`, into columns and back
+//! * [`keep`]: how long a workspace's rows are kept
 //! * [`sampling`]: which clicks of a sampled link are kept
 //! * [`hourly`], [`sketch`]: a row of table `clicks_hourly`, and the visitors that it counts
 //! * [`tables`]: the other tables of the lake
@@ -27,6 +28,7 @@ pub mod code;
 pub mod event;
 pub mod hourly;
 pub mod ids;
+pub mod keep;
 pub mod link;
 pub mod sampling;
 pub mod sketch;
@@ -40,5 +42,6 @@ pub use click::{Click, ClickBuilder};
 pub use click_rows::ClickRows;
 pub use event::ClickEvent;
 pub use ids::{ClickId, JournalId, LinkId};
+pub use keep::Keep;
 pub use link::{Analytics, Link, LinkHistory, LinkStatus, Principal, Revision, Scope};
 pub use time::UtcMicros;

@@ -15,6 +15,7 @@ mod logs_known;
 mod networks;
 mod reclassify;
 mod report;
+mod retention;
 mod sql;
 mod stream;
 mod token;
@@ -82,6 +83,7 @@ async fn on_data(command: Command, config: Config) -> anyhow::Result<ExitCode> {
         Command::Stream(command) => stream::run(command, &config).await,
         Command::Verify(json) => verify::run(json, &config).await,
         Command::Compact(json) => compact::run(json, &config).await,
+        Command::Retention(arguments) => retention::run(arguments, &config).await,
         Command::Reclassify(arguments) => reclassify::run(arguments, &config).await,
         Command::Up(_)
         | Command::Redirect

@@ -43,6 +43,7 @@ fn asks(command: &Command) -> Option<Asks> {
         | Command::Sql(_)
         | Command::Verify(_)
         | Command::Compact(_)
+        | Command::Retention(_)
         | Command::Reclassify(_) => Some(Asks::Lake),
     }
 }
@@ -120,11 +121,13 @@ mod tests {
         require(&command, config).err().map(|error| error.to_string()).unwrap_or_default()
     }
 
-    const ASKING: [&str; 13] = [
+    const ASKING: [&str; 15] = [
         "report",
         "sql x",
         "verify",
         "compact",
+        "retention",
+        "workspace set a --keep 400d",
         "reclassify --start 2026-03-14 --end 2026-03-14",
         "link list",
         "link disable a --reason b",

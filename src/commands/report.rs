@@ -144,6 +144,7 @@ fn text(report: &Answer, arguments: &Report) -> String {
             "numbers that were final were changed at {at}: by a log taken in or back, or by judging anew who clicked"
         )
     }));
+    lines.extend(meta.kept_from.map(|from| format!("clicks before {from} are no longer kept")));
     for change in &meta.changing {
         lines.push(format!("under way: {} to {}, {}", change.start, change.end, change.reason));
     }

@@ -10,6 +10,7 @@ mod kubernetes;
 mod load;
 mod partitions;
 mod privacy;
+mod retention;
 mod units;
 
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ pub(crate) use classify::Classify;
 pub(crate) use load::{Loaded, load, nearest};
 pub(crate) use partitions::Partitions;
 pub(crate) use privacy::Geo;
+pub(crate) use retention::Retention;
 pub(crate) use units::{Size, Span};
 
 /// Everything that can be configured.
@@ -61,6 +63,8 @@ pub(crate) struct Config {
     pub(crate) stream: Stream,
     /// Who is a person.
     pub(crate) classify: Classify,
+    /// How long rows are kept.
+    pub(crate) retention: Retention,
 }
 
 /// `[redirect]`
@@ -384,6 +388,7 @@ impl Default for Config {
             behaviour: Behaviour::default(),
             stream: Stream::default(),
             classify: Classify::default(),
+            retention: Retention::default(),
         }
     }
 }

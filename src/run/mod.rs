@@ -52,7 +52,7 @@ pub(crate) use lock::{make_folder, turn};
 #[cfg(test)]
 pub(crate) use node::DRAIN;
 pub(crate) use own::OwnJournals;
-pub(crate) use process::{enricher, settle_config, waits};
+pub(crate) use process::{enricher, limits, settle_config, waits};
 pub(crate) use redirect::id_mode;
 pub(crate) use standing::{lost_journals, lost_offsets};
 pub(crate) use status::{Sources, TopicSource};

@@ -13,7 +13,7 @@ use processor::geo::Geo;
 use processor::hot::{HotConfig, HotPath, HotStatus, Seating};
 use processor::lake::{Lake, LakeOptions};
 use processor::metrics::Metrics;
-use processor::settle::{Edge, SettleConfig, Settler, Waits};
+use processor::settle::{Edge, Limits, SettleConfig, Settler, Waits};
 use prometheus_client::registry::Registry;
 use redirect::links::LinkStore;
 use schemas::UtcMicros;
@@ -132,6 +132,7 @@ impl Process {
         let settler = Settler::new(lake, registry, Arc::clone(&enricher), settle_config(config))
             .await?
             .with_metrics(counted.clone())
+            .keeping(limits(config, store))
             .beside(status.clone());
         let stop = back.stop_token();
         back.spawn("settler", async move {
@@ -287,6 +288,11 @@ pub(crate) fn following_enricher(
     let enricher = Arc::new(with_rules(config, geo, source.rules(&found, UtcMicros::now())?));
     let watched = Watched { source, every: config.classify.reload.0, enricher: Arc::clone(&enricher), metrics };
     Ok((enricher, rules::watch(watched, found, stop)))
+}
+
+/// How long rows are kept, as configured and set.
+pub(crate) fn limits(config: &Config, store: &LinkStore) -> Limits {
+    Limits { keeping: Arc::new(store.clone()), default: config.retention.keep.0 }
 }
 
 /// How long records wait, as configured.

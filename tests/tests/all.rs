@@ -17,6 +17,7 @@ mod networks;
 mod postgres;
 mod product;
 mod reclassify;
+mod retention;
 mod roles;
 mod rules;
 mod sampled;

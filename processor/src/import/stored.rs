@@ -17,6 +17,7 @@ use super::run::ID_DIGITS;
 use super::summary::{State, Summary};
 use crate::lake::{Lake, LakeError, TableHandle};
 use crate::settle::guard::open_among;
+use crate::settle::retain::RETAINED;
 
 /// As it stands in the text of a summary that has one.
 const AGAIN_FOR: &str = "\"again_for\":\"";
@@ -194,6 +195,8 @@ pub(super) async fn refreshed(
         spans.iter().any(|(first, last)| min.is_none_or(|min| min <= *last) && max.is_none_or(|max| max >= *first))
     };
     let mut held = held_of(clicks, arrivals, &ids, near).await?;
+    // rows of times before this may have been removed
+    let kept_from = UtcMicros(clicks.txn(RETAINED).unwrap_or(i64::MIN));
     let now = imports.into_iter().map(|mut import| {
         let held = held.remove(&import.summary.id).unwrap_or_default();
         let is_so_far = import.note_broken_off(&broken) || import.is_begun || import.are_posts(&held);
@@ -202,7 +205,10 @@ pub(super) async fn refreshed(
             summary.so_far(held.added, held.waiting)
         } else {
             let sampled = sampled(clicks, arrivals, &summary.id);
-            summary.with_held(held.added, held.waiting, sampled)
+            match summary.first.is_some_and(|first| first < kept_from) {
+                true => summary.kept_no_longer(held.waiting),
+                false => summary.with_held(held.added, held.waiting, sampled),
+            }
         };
         import.summary.mismatched = open_among(clicks, arrivals, &held.lines);
         import.summary.check(arrivals);

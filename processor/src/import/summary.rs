@@ -306,6 +306,18 @@ impl Summary {
         self
     }
 
+    /// The same, of whose rows some were removed, being older than their workspace keeps any: what the lake holds of it no
+    /// longer tells what it brought. Of the lines that waited when it ended, so many still do.
+    pub(crate) fn kept_no_longer(mut self, waiting: u64) -> Self {
+        if !self.is_going() {
+            let settled = self.waiting - waiting.min(self.waiting);
+            self.waiting -= settled;
+            self.already_counted += settled;
+            self.note.get_or_insert_with(|| KEPT_NO_LONGER.to_owned());
+        }
+        self
+    }
+
     /// The summary of an import that was taken back: what counted is ignored now.
     pub(crate) fn reverted(mut self) -> Self {
         self.ignored.reverted += self.settled();
@@ -345,6 +357,10 @@ impl Summary {
         self
     }
 }
+
+/// Said of an import whose rows are no longer kept.
+const KEPT_NO_LONGER: &str =
+    "rows of it that are older than their workspace keeps any are gone; its counts are those of its end";
 
 #[cfg(test)]
 mod tests {
@@ -417,6 +433,10 @@ mod tests {
         let reverted = sample().reverted();
         assert!(reverted.adds_up() && reverted.ignored.reverted == 15, "{reverted:?}");
         assert_eq!(reverted.clone().with_held(Added::default(), 3, 0), reverted);
+        let gone = sample().kept_no_longer(1);
+        assert!(gone.adds_up() && gone.waiting == sample().waiting.min(1), "{gone:?}");
+        assert!(gone.note.as_deref() == Some(KEPT_NO_LONGER) && gone.added == sample().added);
+        assert_eq!(reverted.clone().kept_no_longer(0), reverted);
         let mut settled = sample();
         settled.resplit(Added { edge: 7, recovered: 2, ..Added::default() }, 0, 0);
         assert!(settled.adds_up());

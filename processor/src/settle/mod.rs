@@ -17,7 +17,8 @@
 //! * `restate`: what must be said of commits that change final numbers
 //! * `sampled`: which records of `internal` links are sampled away, and what the others weigh
 //! * `take_out`: an import's rows out of the tables again
-//! * [`reclassify`]: rows judged anew by the rules in force; `remake`: files made anew in one commit
+//! * [`reclassify`]: rows judged anew by the rules in force; `retain`: rows older than their workspace keeps any;
+//!   `remake`: files made anew in one commit
 //! * [`settler`]: the task, with `desk` (look, decide, land), `thin`, `arrivals`, `leave`, `upkeep` and `merge`
 //!
 //! Invariants
@@ -25,7 +26,7 @@
 //!   only if no other settler's has landed since.
 //! * `complete_through` is read before the snapshot that a decision is made on.
 //! * Nothing else removes files of `clicks`. No merge changes a row; a correction changes what is known of a request, and
-//!   judging it anew what is made of that, never which requests there are.
+//!   judging it anew what is made of that, never which requests there are; retention alone removes some for good.
 //! * Rows in memory are bounded by a group of arrivals, or a batch of each part of a merge and its packed result.
 //!
 //! Failure: killed between any two steps, the next pass comes to the same rows, because what is there already is
@@ -45,6 +46,7 @@ mod merge;
 pub mod reclassify;
 pub(crate) mod remake;
 pub(crate) mod restate;
+pub(crate) mod retain;
 mod said;
 pub(crate) mod sampled;
 pub mod settler;
@@ -68,6 +70,7 @@ pub use guard::{DecideError, Edge, Mismatched, Standing, Word, mismatched, words
 pub use ids::IdIndex;
 pub use reclassify::{Moved, Reclassified, Reclassify};
 pub use remake::Looked;
+pub use retain::{Kept, Limits, Retained};
 pub use settler::{SettleConfig, Settled, Settler};
 pub use union::{Arrival, Decision, Fate, Remark, union};
 pub(crate) use upkeep::exchange;

@@ -100,7 +100,7 @@ impl Settler {
                 if !done {
                     let ledger = ledger(self.desk.final_through().await?, &parts);
                     self.desk.tell(&ledger).await?;
-                    done = swap_in(&mut self.desk.clicks, &parts).await?;
+                    done = swap_in(&mut self.desk.clicks, &parts, &[]).await?;
                 }
                 if done {
                     break;

@@ -23,7 +23,7 @@ use schemas::tables::Table;
 use super::desk::TRIES;
 use super::error::SettleError;
 use super::upkeep::exchange;
-use crate::lake::{DataFile, Growing, NewFile, Span, TableHandle};
+use crate::lake::{Change, DataFile, Growing, NewFile, Span, TableHandle};
 
 /// What is made of rows.
 pub(crate) trait Work: Sync {
@@ -83,6 +83,11 @@ impl<N> Parts<N> {
         self.0.values().map(|part| &part.note)
     }
 
+    /// The paths of the files looked at.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// Files looked at.
     pub(crate) fn files(&self) -> usize {
         self.0.len()
@@ -139,15 +144,35 @@ pub(crate) async fn prepare<W: Work>(
     Err(SettleError::Busy { tries: TRIES })
 }
 
-/// Swaps the files that change for what was made of them. Returns whether it landed; if not, somebody has removed one.
+/// Swaps the files that change for what was made of them, and sets `txns`. Returns whether it landed; if not, somebody has
+/// removed one.
 ///
 /// # Errors
 /// When the table can't be written.
-pub(crate) async fn swap_in<N>(table: &mut TableHandle, parts: &Parts<N>) -> Result<bool, SettleError> {
+pub(crate) async fn swap_in<N>(
+    table: &mut TableHandle,
+    parts: &Parts<N>,
+    txns: &[(String, i64)],
+) -> Result<bool, SettleError> {
     let changed: Vec<&Part<N>> = parts.0.values().filter(|part| part.changes).collect();
     let remove = changed.iter().map(|part| Arc::clone(&part.file)).collect();
     let add = changed.iter().flat_map(|part| part.instead.iter().flat_map(|(_, files)| files)).cloned().collect();
-    exchange(table, remove, add, false).await
+    exchange(table, Change { add, remove, txns: txns.to_vec(), ..Change::default() }).await
+}
+
+/// All of it for a table of which nothing needs to be said: looked at, made, and swapped. Returns what was found.
+///
+/// # Errors
+/// As [`prepare`], and [`SettleError::Busy`].
+pub(crate) async fn remake<W: Work>(table: &mut TableHandle, work: &W) -> Result<Parts<W::Note>, SettleError> {
+    let mut parts = Parts::default();
+    for _ in 0..TRIES {
+        prepare(table, work, &mut parts, &mut |_| {}).await?;
+        if parts.changed().next().is_none() || swap_in(table, &parts, &[]).await? {
+            return Ok(parts);
+        }
+    }
+    Err(SettleError::Busy { tries: TRIES })
 }
 
 async fn go_over<W: Work>(

@@ -41,10 +41,13 @@ pub(crate) enum Why {
     Decision,
     /// Rows were judged anew by other rules.
     Reclassify,
+    /// Rows were older than their workspace keeps any.
+    Retention,
 }
 
 impl Why {
-    fn as_str(self) -> &'static str {
+    /// The word that is stored.
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Backfill => "backfill",
             Self::Late => "late",
@@ -53,6 +56,7 @@ impl Why {
             Self::Behaviour => "behaviour",
             Self::Decision => "decision",
             Self::Reclassify => "reclassify",
+            Self::Retention => "retention",
         }
     }
 }

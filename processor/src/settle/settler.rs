@@ -17,6 +17,7 @@ use super::correct::policy::{Patience, Pending};
 use super::desk::Desk;
 use super::error::SettleError;
 use super::guard::{Edge, Guard};
+use super::retain::{LastRun, Limits};
 use super::upkeep::{Seen, Upkeep};
 use super::waits::Waits;
 use crate::enrich::Enricher;
@@ -116,6 +117,10 @@ pub struct Settler {
     pub(super) enricher: Arc<Enricher>,
     pub(super) behaviour: Looked,
     pub(super) upkeep: Upkeep,
+    /// How long rows are kept; none: for ever.
+    pub(super) limits: Option<Limits>,
+    /// What is known of the last time that rows were taken out which were too old.
+    pub(super) last_run: LastRun,
     /// How far the hot path beside it is.
     hot: Option<watch::Receiver<HotStatus>>,
     pub(super) metrics: Metrics,
@@ -152,6 +157,8 @@ impl Settler {
             enricher,
             behaviour: Looked::default(),
             upkeep,
+            limits: None,
+            last_run: LastRun::default(),
             hot: None,
             metrics,
             stop,
@@ -191,8 +198,18 @@ impl Settler {
         settled.moved += self.look_at_behaviour(now, complete_through).await?;
         let seen = Seen { complete_through, now, lag: self.hot.as_ref().map_or(0.0, |hot| hot.borrow().lag_seconds) };
         settled.merges += self.upkeep.compact(&mut self.desk.clicks, seen, &self.stop).await?;
+        self.retain_when_due(now).await;
         settled.cleaned += self.upkeep.clean(&mut self.desk.clicks, &mut self.arrivals, now).await?;
         Ok(settled)
+    }
+
+    /// Cleans the lake, and nothing else: checkpoints, old log entries, files that were removed long enough ago. Returns how
+    /// many things were done.
+    ///
+    /// # Errors
+    /// As [`Settler::pass`].
+    pub async fn clean(&mut self) -> Result<u64, SettleError> {
+        self.upkeep.clean(&mut self.desk.clicks, &mut self.arrivals, UtcMicros::now()).await
     }
 
     /// Settles what can be settled, and nothing else.

@@ -5,6 +5,7 @@
 //! appends came in between, the same files are swapped on the newer version. Tables that only grow by small files
 //! (rejected lines, imports, gaps, rates) are put together as they are; of those of `clicks_hourly` the rows are united.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,6 +145,17 @@ impl Upkeep {
         let hour_of = |instant: UtcMicros| UtcMicros(instant.hour().saturating_mul(HOUR));
         Ok(self.hourly.files_between(hour_of(first), last).next().is_some())
     }
+
+    /// The tables whose rows are of a workspace and a time, beside `clicks` and `arrivals`.
+    pub(super) fn by_time(&mut self) -> impl Iterator<Item = &mut TableHandle> {
+        let small = self.small.iter_mut().filter(|table| matches!(table.table(), Table::Rejects | Table::Sampling));
+        std::iter::once(&mut self.hourly).chain(small)
+    }
+
+    /// Table `restatements`.
+    pub(super) fn restatements(&mut self) -> Option<&mut TableHandle> {
+        self.small.iter_mut().find(|table| table.table() == Table::Restatements)
+    }
 }
 
 fn piece(file: &DataFile) -> Piece {
@@ -172,25 +184,20 @@ pub(super) async fn swap(
         tracing::error!(table = %table.table(), before, after, "a merge would change the number of rows; left alone");
         return Ok(false);
     }
-    exchange(table, parts, add, rewrite_only).await
+    exchange(table, Change { add, remove: parts, rewrite_only, ..Change::default() }).await
 }
 
-/// Lands `add` in place of `parts` on whatever version is the newest, as long as the parts are live: files never change, so
-/// what was read of them holds there too. Returns whether it landed; if not, somebody else has removed one.
-pub(crate) async fn exchange(
-    table: &mut TableHandle,
-    parts: Vec<Arc<DataFile>>,
-    add: Vec<NewFile>,
-    rewrite_only: bool,
-) -> Result<bool, SettleError> {
+/// Lands what a change adds in place of what it removes on whatever version is the newest, as long as the latter is live:
+/// files never change, so what was read of them holds there too. Returns whether it landed; if not, somebody else has removed
+/// one.
+pub(crate) async fn exchange(table: &mut TableHandle, change: Change) -> Result<bool, SettleError> {
     for _ in 0..TRIES {
-        let change = Change { add: add.clone(), remove: parts.clone(), rewrite_only, ..Change::default() };
-        match table.commit(fenced(table, change)).await {
+        match table.commit(fenced(table, change.clone())).await {
             Ok(_) => return Ok(true),
             Err(CommitError::Moved { .. } | CommitError::Conflict { .. }) => {
                 table.refresh().await?;
-                let live = |part: &Arc<DataFile>| table.files().iter().any(|file| file.path == part.path);
-                if !parts.iter().all(live) {
+                let live: HashSet<&str> = table.files().iter().map(|file| file.path.as_str()).collect();
+                if !change.remove.iter().all(|part| live.contains(part.path.as_str())) {
                     return Ok(false);
                 }
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::hours::Hours;
 use super::unfit;
-use crate::lake::{DataFile, TableHandle};
+use crate::lake::{Change, DataFile, TableHandle};
 use crate::settle::{SettleError, exchange};
 
 /// Files of a day that goes on are put together when there are so many.
@@ -38,7 +38,8 @@ pub(crate) async fn tidy(table: &mut TableHandle, open_from: i32) -> Result<u64,
         if readable {
             let rows = hours.to_batch().map_err(|error| unfit(table, error))?;
             let add = table.write(&rows).await?;
-            merges += u64::from(exchange(table, parts, add, false).await?);
+            let change = Change { add, remove: parts, ..Change::default() };
+            merges += u64::from(exchange(table, change).await?);
         }
     }
     Ok(merges)

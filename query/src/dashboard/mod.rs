@@ -1,5 +1,5 @@
-//! A first page at `/`: totals, a series, classes, top links, how fresh it all is. Made on the server, no script needed;
-//! a small one of our own keeps it fresh. Nothing from elsewhere is loaded, and everything shown is escaped.
+//! A first page at `/`: totals, a series, classes, top links, machines by name, how fresh it all is. Made on the server, no
+//! script needed; a small one of our own keeps it fresh. Nothing from elsewhere is loaded, and everything shown is escaped.
 
 mod chart;
 mod html;
@@ -95,6 +95,7 @@ async fn shown(service: &QueryService, principal: &Principal, range: Range) -> R
     Ok(Shown {
         series: service.report(principal, &range.series(now)).await?,
         links: service.report(principal, &range.links(now)).await?,
+        machines: service.report(principal, &range.machines(now)).await?,
         range,
     })
 }
@@ -162,4 +163,35 @@ async fn logout(_: SameSite, State(service): State<QueryService>, headers: Heade
 /// Whether the browser came over TLS, as far as a proxy in front says.
 fn encrypted(headers: &HeaderMap) -> bool {
     headers.get("x-forwarded-proto").is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"https"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testlake::{TestLake, click, operator, text};
+    use schemas::click::Verdict;
+    use schemas::{Class, Click};
+
+    #[tokio::test]
+    async fn the_page_shows_people_classes_links_and_machines_by_name() {
+        let now = UtcMicros(UtcMicros::now().0 - 60_000_000);
+        let by = |number: u64, class: Class, agent: Option<&str>| {
+            let verdict = Verdict { class, agent: agent.and_then(text), reason: "r".into(), rules_version: 1 };
+            Click { verdict, ..click(number, now) }
+        };
+        let lake = TestLake::with(&[
+            by(1, Class::Human, None),
+            by(2, Class::Preview, Some("Slack")),
+            by(3, Class::Preview, Some("WhatsApp")),
+            by(4, Class::Preview, Some("WhatsApp")),
+            by(5, Class::Probe, None),
+        ]);
+        let shown = shown(&lake.service(), &operator(), Range::named("24h")).await.unwrap();
+        let page = page::home(&operator(), &shown);
+        for (what, clicks) in [("human", 1), ("preview", 3), ("probe", 1), ("x", 1), ("WhatsApp", 2), ("Slack", 1)] {
+            assert!(page.contains(&format!("<th>{what}</th><td>{clicks}</td>")), "{what}: {page}");
+        }
+        assert!(page.contains("<th>without a name</th><td>1</td>"), "{page}");
+        assert!(page.contains("<b>5</b><span>redirects served</span>"), "{page}");
+    }
 }

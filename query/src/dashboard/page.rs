@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use schemas::time::{DAY, HOUR};
-use schemas::{Principal, UtcMicros};
+use schemas::{Class, Principal, UtcMicros};
 
 use super::chart;
 use super::html::{escape, number, range};
 use crate::error::QueryError;
-use crate::reports::{Bound, Counts, Dimension, Interval, Meta, Period, Preset, Report, ReportRequest, Row};
+use crate::reports::{Bound, Classes, Counts, Dimension, Interval, Meta, Period, Preset, Report, ReportRequest, Row};
 
 /// A span that the page offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,13 @@ impl Range {
     pub(super) fn links(self, now: UtcMicros) -> ReportRequest {
         ReportRequest { group_by: Dimension::named("code"), ..self.request(now) }
     }
+
+    /// The machines with most requests, by name.
+    pub(super) fn machines(self, now: UtcMicros) -> ReportRequest {
+        let machines = Class::ALL.iter().filter(|class| !matches!(class, Class::Human | Class::Unknown));
+        let class = Classes::Some(machines.copied().collect());
+        ReportRequest { group_by: Dimension::named("agent"), class, ..self.request(now) }
+    }
 }
 
 /// What the page shows.
@@ -58,6 +65,7 @@ impl Range {
 pub(super) struct Shown {
     pub(super) series: Report,
     pub(super) links: Report,
+    pub(super) machines: Report,
     pub(super) range: Range,
 }
 
@@ -117,11 +125,12 @@ pub(super) fn home(principal: &Principal, shown: &Shown) -> String {
     );
     let _ = write!(
         body,
-        r#"<section><h2>Clicks by {}</h2>{}</section><section class="columns"><div><h2>Who asked</h2>{}</div><div><h2>Top links, by people's clicks</h2>{}</div></section>{}</main>"#,
+        r#"<section><h2>Clicks by {}</h2>{}</section><section class="columns"><div><h2>Who asked</h2>{}</div><div><h2>Top links, by people's clicks</h2>{}</div><div><h2>Which machines</h2>{}</div></section>{}</main>"#,
         shown.range.interval,
         chart::bars(&shown.series.data),
         classes(&shown.series, served),
-        links(&shown.links),
+        top(&shown.links),
+        top(&shown.machines),
         freshness(&shown.series.meta),
     );
     page("Highwater", true, &body)
@@ -159,13 +168,14 @@ fn classes(report: &Report, served: u64) -> String {
     table(classes.into_iter().map(|(class, clicks)| (class.as_str(), *clicks)), served)
 }
 
-fn links(report: &Report) -> String {
+/// The groups with most clicks, and what is in none of them.
+fn top(report: &Report) -> String {
     let rows = report.data.iter().filter_map(|row| match row {
         Row::Group { value, counts } => Some((value.as_str(), counts.clicks)),
         Row::Bucket { .. } => None,
     });
-    let others = (report.other.clicks > 0).then_some(("all others", report.other.clicks));
-    table(rows.chain(others), report.totals.counts.clicks)
+    let others = [("all others", report.other.clicks), ("without a name", report.unknown.clicks)];
+    table(rows.chain(others.into_iter().filter(|(_, clicks)| *clicks > 0)), report.totals.counts.clicks)
 }
 
 fn table<'a>(rows: impl Iterator<Item = (&'a str, u64)>, whole: u64) -> String {
@@ -200,6 +210,11 @@ fn freshness(meta: &Meta) -> String {
         ),
         None => String::new(),
     };
+    let kept = meta.kept_from.map(|from| {
+        let day = from.to_datetime().format("%F");
+        format!(r#" <b class="warn">Clicks before {day} are no longer kept.</b>"#)
+    });
+    let kept = kept.unwrap_or_default();
     let changing = match meta.changing.len() {
         0 => "",
         _ => {
@@ -207,7 +222,7 @@ fn freshness(meta: &Meta) -> String {
         }
     };
     format!(
-        r#"<footer>As of {}. Complete through {}. Final through {}.{restated} {exact}{gaps}{changing} A click is a redirect served, not an arrival at the destination.</footer>"#,
+        r#"<footer>As of {}. Complete through {}. Final through {}.{restated} {exact}{gaps}{kept}{changing} A click is a redirect served, not an arrival at the destination.</footer>"#,
         text(meta.as_of),
         instant(meta.complete_through),
         instant(meta.final_through),

@@ -116,6 +116,7 @@ async fn a_report_has_the_contracts_shape() {
         "confidence",
         "visitors",
         "restated_at",
+        "kept_from",
         "gaps",
         "changing",
         "note",

@@ -128,6 +128,8 @@ pub struct Meta {
     pub visitors: String,
     /// When these numbers were last changed by a recorded restatement.
     pub restated_at: Option<UtcMicros>,
+    /// Clicks before this were removed, being older than their workspace keeps any; null when nothing asked for was.
+    pub kept_from: Option<UtcMicros>,
     /// Times in which clicks are known to be missing.
     pub gaps: Vec<Gap>,
     /// Changes under way that these numbers may show half of.

@@ -64,10 +64,12 @@ pub(crate) async fn report(
     let said_since = Some(not_before.unwrap_or(snapshot.seen).max(snapshot.seen));
     let touched = Touched { engine: &engine, session: &session, principal: &principal, span };
     let gaps = touched.gaps(not_before);
-    let restated_at = touched.restated_at(said_since);
+    let restated = touched.restated(said_since);
     // one after the other: each uses all threads, and their footers are then in the cache
     let (by_class, totals, data) = (by_class.await?, totals.await?, data.await?);
-    let (gaps, restated_at, changing) = (gaps.await?, restated_at.await?, touched.changing(&*status).await?);
+    let (gaps, restated, changing) = (gaps.await?, restated.await?, touched.changing(&*status).await?);
+    let whole = |from: &UtcMicros| !request.period.needs_extent() && span.start >= *from;
+    let (restated_at, kept_from) = (restated.at, restated.kept_from.filter(|from| !whole(from)));
     let groups = if request.group_by.is_some() { shape::values(&data)? } else { Vec::new() };
     let sampled = touched.sampled(&request, ends.as_ref(), chosen, &groups, (now, said_since)).await?;
 
@@ -88,7 +90,7 @@ pub(crate) async fn report(
         totals: Totals { counts, by_class: read_classes(&by_class)? },
         other,
         unknown,
-        meta: Meta { gaps, restated_at, changing, ..meta(&snapshot, &totals, heaviest, &sampled) },
+        meta: Meta { gaps, restated_at, kept_from, changing, ..meta(&snapshot, &totals, heaviest, &sampled) },
         query: echo(&request, span),
     })
 }
@@ -150,6 +152,7 @@ fn meta(snapshot: &TableSnapshot, totals: &Sums, heaviest: f64, sampled: &Sample
         confidence: CONFIDENCE,
         visitors: how_visitors_are_counted(totals, sampled),
         restated_at: None,
+        kept_from: None,
         gaps: Vec::new(),
         changing: Vec::new(),
         note: NOTE,

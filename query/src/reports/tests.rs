@@ -290,6 +290,28 @@ async fn meta_tells_when_final_numbers_of_the_span_have_changed() {
 }
 
 #[tokio::test]
+async fn meta_tells_from_when_on_clicks_are_kept_where_that_cuts_the_span() {
+    let lake = TestLake::with(&[click(1, at(NOON))]);
+    let service = lake.service_with(crate::QueryConfig { refresh: std::time::Duration::ZERO, ..lake.config() });
+    let meta = async |principal, query: &str| {
+        let meta = service.report(&principal, &request(query)).await.unwrap().meta;
+        assert_eq!(meta.restated_at, None, "what is kept no longer isn't another number");
+        meta.kept_from
+    };
+    let (long, day) = ("start=2026-03-01&end=2026-03-14", "start=2026-03-14&end=2026-03-14");
+    assert_eq!(meta(tenant("a"), long).await, None);
+    lake.add_retention("a", at("2026-03-01T00:00:00Z"), at("2026-03-09T23:59:59.999999Z"));
+    lake.add_retention("a", at("2026-03-01T00:00:00Z"), at("2026-03-01T23:59:59.999999Z"));
+    lake.add_retention("b", at("2026-03-12T00:00:00Z"), at("2026-03-12T23:59:59.999999Z"));
+    assert_eq!(meta(tenant("a"), long).await, Some(at("2026-03-10T00:00:00Z")));
+    assert_eq!(meta(tenant("a"), day).await, None, "that day is whole");
+    assert_eq!(meta(tenant("a"), "interval_preset=all").await, Some(at("2026-03-10T00:00:00Z")));
+    assert_eq!(meta(tenant("a"), "").await, Some(at("2026-03-10T00:00:00Z")));
+    assert_eq!(meta(tenant("c"), long).await, None);
+    assert_eq!(meta(operator(), long).await, Some(at("2026-03-13T00:00:00Z")), "of the one that keeps the least");
+}
+
+#[tokio::test]
 async fn meta_tells_which_changes_of_the_span_are_under_way() {
     let lake = TestLake::with(&[click(1, at(NOON))]);
     let one = |workspace: Option<&str>, start: &str, end: &str, reason: &str| crate::Changing {

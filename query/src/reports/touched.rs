@@ -21,6 +21,19 @@ use crate::error::QueryError;
 use crate::failure::classify;
 use crate::ports::{Changing, StatusSource};
 
+/// Why rows were removed that were older than their workspace keeps any.
+const RETENTION: &str = "retention";
+
+/// What is to be said of numbers that were final and moved.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Restated {
+    /// When those of the span were last changed.
+    pub(super) at: Option<UtcMicros>,
+    /// Rows before this were removed, being older than their workspace keeps any; of several workspaces, of the one that
+    /// keeps the least.
+    pub(super) kept_from: Option<UtcMicros>,
+}
+
 /// A span, and who asks.
 pub(super) struct Touched<'a> {
     pub(super) engine: &'a Engine,
@@ -50,18 +63,22 @@ impl Touched<'_> {
         Ok(found)
     }
 
-    /// When final numbers of the span were last changed.
-    pub(super) async fn restated_at(&self, not_before: Option<Instant>) -> Result<Option<UtcMicros>, QueryError> {
-        let mut last = None;
+    /// What was said of changes of numbers that were final.
+    pub(super) async fn restated(&self, not_before: Option<Instant>) -> Result<Restated, QueryError> {
+        let mut restated = Restated::default();
         for batch in self.rows(Table::Restatements, not_before).await? {
             let (starts, ends) = (shape::integers(&batch, "start")?, shape::integers(&batch, "end")?);
+            let reasons = shape::texts(&batch, "why")?;
             for (row, at) in shape::integers(&batch, "restated_at")?.into_iter().enumerate() {
-                if self.meets(starts[row].unwrap_or_default(), ends[row].unwrap_or_default()) {
-                    last = last.max(at.map(UtcMicros));
+                let (start, end) = (starts[row].unwrap_or_default(), ends[row].unwrap_or_default());
+                if reasons[row] == RETENTION {
+                    restated.kept_from = restated.kept_from.max(Some(UtcMicros(end.saturating_add(1))));
+                } else if self.meets(start, end) {
+                    restated.at = restated.at.max(at.map(UtcMicros));
                 }
             }
         }
-        Ok(last)
+        Ok(restated)
     }
 
     /// What was sampled away of it, and the visitors of that. `chosen`: the rows in scope, of which `groups` are shown;

@@ -1,5 +1,5 @@
 //! The link store: links and their revisions, workspaces and tokens, and what the pipeline keeps beside them (the
-//! registry of journals, what the lake holds of them through a topic, what is published from it, visitor keys, the queue
+//! registry of journals, what the lake holds of them through a topic, what is published from it, visitor keys, how long rows are kept, the queue
 //! of edge logs and their sources, clicks that were lost). One SQLite file, or a schema of a PostgreSQL server, used by several processes at once.
 //!
 //! ```text
@@ -34,6 +34,7 @@ mod domains;
 mod edge_queue;
 mod edge_sources;
 mod error;
+mod keeping;
 mod leases;
 mod losses;
 mod read;

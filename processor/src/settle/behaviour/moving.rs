@@ -127,7 +127,7 @@ impl Settler {
                 moved += rows.rows;
             }
             self.desk.tell(&ledger).await?;
-            if swap_in(&mut self.desk.clicks, &parts).await? {
+            if swap_in(&mut self.desk.clicks, &parts, &[]).await? {
                 return Ok(moved);
             }
         }

@@ -1,0 +1,2 @@
+-- For how many days a workspace's rows are kept: none: as the configuration says; 0: for ever.
+ALTER TABLE workspaces ADD COLUMN keep_days INTEGER CHECK (keep_days >= 0);
