@@ -121,6 +121,7 @@ fn encoded(number: usize, agent: &str) -> Vec<u8> {
         status: 302,
         address: Some(std::net::Ipv4Addr::from((number as u32).wrapping_mul(2_654_435_761)).into()),
         no_edge_id: false,
+        private: false,
         user_agent: agent,
         referrer: "https://news.example.org/story/1",
         language: "en-US,en;q=0.9",

@@ -65,6 +65,7 @@ fn event() -> ClickEvent<'static> {
         status: 302,
         address: None,
         no_edge_id: false,
+        private: false,
         user_agent: "Mozilla/5.0 (X11; Linux x86_64; rv:131.0) Gecko/20100101 Firefox/131.0",
         referrer: "",
         language: "en",

@@ -77,6 +77,8 @@ pub(crate) fn click(number: u64, time: UtcMicros) -> Click {
         client_net: None,
         visitor: Some(number as i64),
         weight: 1.0,
+        query: None,
+        private: false,
     }
 }
 

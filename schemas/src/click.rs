@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
-    ArrayRef, BinaryBuilder, Float64Builder, Int32Builder, Int64Builder, RecordBatch, StringBuilder,
+    ArrayRef, BinaryBuilder, BooleanBuilder, Float64Builder, Int32Builder, Int64Builder, RecordBatch, StringBuilder,
     TimestampMicrosecondBuilder, new_null_array,
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -110,6 +110,10 @@ pub struct Click {
     pub visitor: Option<i64>,
     /// 1 / probability that this row was kept.
     pub weight: f64,
+    /// The listed parameters of the click's query, as they were on the wire.
+    pub query: Option<Arc<str>>,
+    /// The client asked for privacy: visitor, network and city are left out, whoever tells them.
+    pub private: bool,
 }
 
 /// A row whose texts are somebody else's: what goes straight into a batch needs no copies of its own.
@@ -142,6 +146,8 @@ pub struct ClickRow<'a> {
     pub client_net: Option<&'a str>,
     pub visitor: Option<i64>,
     pub weight: f64,
+    pub query: Option<&'a str>,
+    pub private: bool,
 }
 
 impl Utm {
@@ -180,6 +186,8 @@ impl Click {
             client_net: self.client_net.as_deref(),
             visitor: self.visitor,
             weight: self.weight,
+            query: self.query.as_deref(),
+            private: self.private,
         }
     }
 }
@@ -238,11 +246,14 @@ fn data_fields() -> Vec<Field> {
         text("client_net", true),
         Field::new("visitor", DataType::Int64, true),
         Field::new("weight", DataType::Float64, false),
+        // what came later; tables of before grow (the processor's lake)
+        text("query", true),
+        Field::new("private", DataType::Boolean, true),
     ]
 }
 
 /// How many text columns there are.
-const TEXTS: usize = 28;
+const TEXTS: usize = 29;
 
 /// A text column. Most rows have no text in many of them, so those are only counted until there is one.
 #[derive(Debug, Default)]
@@ -288,6 +299,7 @@ pub struct ClickBuilder {
     status: Int32Builder,
     visitor: Int64Builder,
     weight: Float64Builder,
+    private: BooleanBuilder,
     /// The text columns, in the schema's order.
     texts: Vec<TextColumn>,
 }
@@ -316,6 +328,7 @@ impl ClickBuilder {
             status: Int32Builder::with_capacity(rows),
             visitor: Int64Builder::with_capacity(rows),
             weight: Float64Builder::with_capacity(rows),
+            private: BooleanBuilder::with_capacity(rows),
             texts,
         }
     }
@@ -347,6 +360,7 @@ impl ClickBuilder {
         self.status.append_value(row.status);
         self.visitor.append_option(row.visitor);
         self.weight.append_value(row.weight);
+        self.private.append_option(row.private.then_some(true));
         let info = row.agent_info;
         let [utm_source, utm_medium, utm_campaign, utm_term, utm_content] = row.utm;
         let texts: [Option<&str>; TEXTS] = [
@@ -378,6 +392,7 @@ impl ClickBuilder {
             row.language,
             row.user_agent,
             row.client_net,
+            row.query,
         ];
         for (column, text) in self.texts.iter_mut().zip(texts) {
             column.push(text);
@@ -401,6 +416,7 @@ impl ClickBuilder {
                 "status" => Arc::new(self.status.finish()),
                 "visitor" => Arc::new(self.visitor.finish()),
                 "weight" => Arc::new(self.weight.finish()),
+                "private" => Arc::new(self.private.finish()),
                 _ => match texts.next() {
                     Some(text) => text.finish(),
                     None => return Err(ArrowError::SchemaError(format!("no values for {}", field.name()))),
@@ -464,6 +480,8 @@ mod tests {
             client_net: text("203.0.113.0/24"),
             visitor: Some(-1),
             weight: 1.0,
+            query: text("ref=1"),
+            private: true,
         };
         let mut builder = ClickBuilder::new();
         builder.push(&click);
@@ -486,11 +504,13 @@ mod tests {
             ("utm_content", "uc"),
             ("user_agent", "ua"),
             ("client_net", "203.0.113.0/24"),
+            ("query", "ref=1"),
         ] {
             assert_eq!(batch.column_by_name(column).unwrap().as_string::<i32>().value(0), value, "{column}");
         }
         for column in ["link_id", "agent", "method", "region", "browser_version", "referrer", "language"] {
             assert!(batch.column_by_name(column).unwrap().is_null(0), "{column}");
         }
+        assert!(batch.column_by_name("private").unwrap().as_boolean().value(0));
     }
 }

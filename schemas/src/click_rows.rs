@@ -89,6 +89,8 @@ impl<'a> ClickRows<'a> {
             client_net: self.shared("client_net", row)?,
             visitor: self.number::<Int64Type>("visitor", row)?,
             weight: self.some::<Float64Type>("weight", row)?,
+            query: self.shared("query", row)?,
+            private: self.truth("private", row)?,
         })
     }
 
@@ -108,6 +110,13 @@ impl<'a> ClickRows<'a> {
 
     fn word<T: FromStr>(&self, name: &str, row: usize) -> Result<Option<T>, ArrowError> {
         self.text(name, row)?.map(|word| word.parse().map_err(|_| wrong(name))).transpose()
+    }
+
+    /// Null is false.
+    fn truth(&self, name: &str, row: usize) -> Result<bool, ArrowError> {
+        let column = self.batch.column_by_name(name).and_then(|column| column.as_boolean_opt());
+        let column = column.ok_or_else(|| wrong(name))?;
+        Ok(column.is_valid(row) && column.value(row))
     }
 
     fn number<T: ArrowPrimitiveType>(&self, name: &str, row: usize) -> Result<Option<T::Native>, ArrowError> {
@@ -164,6 +173,8 @@ mod tests {
             client_net: text("203.0.113.0/24"),
             visitor: Some(-1),
             weight: 2.5,
+            query: text("ref=1"),
+            private: true,
         }
     }
 
@@ -192,6 +203,8 @@ mod tests {
             user_agent: None,
             client_net: None,
             visitor: None,
+            query: None,
+            private: false,
             ..full
         }
     }

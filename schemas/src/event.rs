@@ -47,13 +47,15 @@ pub struct ClickEvent<'a> {
     pub address: Option<IpAddr>,
     /// Set when a trusted peer's request id was missing or malformed.
     pub no_edge_id: bool,
+    /// The client asked for privacy: no visitor, network or city of it is to be kept.
+    pub private: bool,
     /// `User-Agent`; empty when missing.
     pub user_agent: &'a str,
     /// `Referer` in full; empty when missing.
     pub referrer: &'a str,
     /// `Accept-Language`; empty when missing.
     pub language: &'a str,
-    /// The request's query without `?`; empty when none.
+    /// What is kept of the request's query, without `?`; empty when nothing.
     pub query: &'a str,
     /// Country as the edge's header says; empty when it doesn't.
     pub country: &'a str,

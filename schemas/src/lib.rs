@@ -14,6 +14,7 @@
 //! * [`batch`]: clicks of a journal as one record of the topic, and its bytes
 //! * [`click`], [`click_rows`]: a row of table `clicks`, into columns and back
 //! * [`keep`]: how long a workspace's rows are kept
+//! * [`privacy`]: what is not to be known of people
 //! * [`sampling`]: which clicks of a sampled link are kept
 //! * [`hourly`], [`sketch`]: a row of table `clicks_hourly`, and the visitors that it counts
 //! * [`tables`]: the other tables of the lake
@@ -30,6 +31,7 @@ pub mod hourly;
 pub mod ids;
 pub mod keep;
 pub mod link;
+pub mod privacy;
 pub mod sampling;
 pub mod sketch;
 pub mod tables;

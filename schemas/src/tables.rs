@@ -231,7 +231,7 @@ mod tests {
             "click_id event_time ingest_time workspace link_id domain code revision destination source class agent \
              class_reason rules_version method status country region city device browser browser_version os \
              os_version import_id referrer utm_source utm_medium utm_campaign utm_term utm_content language \
-             user_agent client_net visitor weight date"
+             user_agent client_net visitor weight query private date"
         );
     }
 }

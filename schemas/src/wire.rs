@@ -111,6 +111,7 @@ mod tag {
     pub(super) const PROVIDER: u8 = 16;
     pub(super) const REGION: u8 = 17;
     pub(super) const CITY: u8 = 18;
+    pub(super) const PRIVATE: u8 = 19;
 }
 
 /// Appends the bytes of `event` to `out`. Texts are cut at [`MAX_TEXT_BYTES`].
@@ -143,6 +144,9 @@ pub fn encode(event: &ClickEvent<'_>, out: &mut Vec<u8>) {
     }
     if event.no_edge_id {
         field(tag::NO_EDGE_ID, &[]);
+    }
+    if event.private {
+        field(tag::PRIVATE, &[]);
     }
     for (tag, text) in [
         (tag::WORKSPACE, event.workspace),
@@ -245,6 +249,7 @@ pub fn decode(bytes: &[u8]) -> Result<ClickEvent<'_>, WireError> {
         status: 0,
         address: None,
         no_edge_id: false,
+        private: false,
         user_agent: "",
         referrer: "",
         language: "",
@@ -287,6 +292,7 @@ fn set<'a>(event: &mut ClickEvent<'a>, tag: u8, value: &'a [u8]) -> Option<()> {
         tag::STATUS => event.status = u16::from_le_bytes(value.try_into().ok()?),
         tag::ADDRESS => event.address = Some(address(value)?),
         tag::NO_EDGE_ID => event.no_edge_id = true,
+        tag::PRIVATE => event.private = true,
         tag::USER_AGENT => event.user_agent = text(),
         tag::REFERRER => event.referrer = text(),
         tag::LANGUAGE => event.language = text(),
@@ -330,6 +336,7 @@ mod tests {
             status: 302,
             address: Some("203.0.113.7".parse().unwrap()),
             no_edge_id: true,
+            private: false,
             user_agent: "UA",
             referrer: "https://t.co/",
             language: "de",
@@ -347,6 +354,7 @@ mod tests {
     const FIRST: &str = include_str!("../golden/click-v1.hex");
     const WITH_SIGNALS: &str = include_str!("../golden/click-v1-signals.hex");
     const WITH_PLACE: &str = include_str!("../golden/click-v1-place.hex");
+    const PRIVATE: &str = include_str!("../golden/click-v1-private.hex");
 
     fn golden(hex: &str) -> Vec<u8> {
         let pairs = hex.trim().as_bytes().chunks(2);
@@ -368,12 +376,15 @@ mod tests {
     }
 
     #[test]
-    fn golden_bytes_of_a_place_are_written_and_read() {
-        let event = ClickEvent { region: "NH", city: "Amsterdam", ..sample() };
-        let mut bytes = Vec::new();
-        encode(&event, &mut bytes);
-        assert_eq!(bytes, golden(WITH_PLACE));
-        assert_eq!(decode(&bytes).unwrap(), event);
+    fn golden_bytes_of_places_and_private_clicks_are_written_and_read() {
+        let placed = ClickEvent { region: "NH", city: "Amsterdam", ..sample() };
+        let private = ClickEvent { private: true, visitor: None, ..sample() };
+        for (event, hex) in [(placed, WITH_PLACE), (private, PRIVATE)] {
+            let mut bytes = Vec::new();
+            encode(&event, &mut bytes);
+            assert_eq!(bytes, golden(hex));
+            assert_eq!(decode(&bytes).unwrap(), event);
+        }
     }
 
     #[test]

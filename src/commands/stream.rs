@@ -1,5 +1,6 @@
 //! `highwater stream`: click events as they pass, readable; another generation of the topic.
 
+use std::net::IpAddr;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -136,8 +137,13 @@ async fn begin_of(partition: &mut JournalPartition) -> anyhow::Result<u64> {
     }
 }
 
+/// The address, unless the client asked for privacy.
+fn shown_address(event: &ClickEvent<'_>) -> Option<IpAddr> {
+    event.address.filter(|_| !event.private)
+}
+
 fn as_text(event: &ClickEvent<'_>) -> String {
-    let address = event.address.map_or("-".to_owned(), |address| address.to_string());
+    let address = shown_address(event).map_or("-".to_owned(), |address| address.to_string());
     format!(
         "{} {} {}/{} {} {} {:?}",
         event.event_time, event.method, event.domain, event.code, event.status, address, event.user_agent
@@ -149,8 +155,9 @@ fn as_json(event: &ClickEvent<'_>, record: &Record) -> serde_json::Value {
         "click_id": event.click_id.to_string(), "event_time": event.event_time, "workspace": event.workspace,
         "link_id": event.link_id, "domain": event.domain, "code": event.code, "revision": event.revision,
         "destination": event.destination, "analytics": event.analytics, "method": event.method,
-        "status": event.status, "address": event.address, "user_agent": event.user_agent,
+        "status": event.status, "address": shown_address(event), "user_agent": event.user_agent,
         "referrer": event.referrer, "language": event.language, "query": event.query, "country": event.country,
+        "region": event.region, "city": if event.private { "" } else { event.city }, "private": event.private,
         "purpose": event.purpose, "provider": event.provider, "no_edge_id": event.no_edge_id,
         "journal": record.journal, "position": record.offset,
     })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Backend, Config, Partitions, classify, edge_logs, fluvio};
+use super::{Backend, Config, Partitions, classify, edge_logs, fluvio, privacy};
 
 /// Schemes of addresses that a lake may have.
 const LAKES: [&str; 4] = ["file", "s3", "gs", "az"];
@@ -32,6 +32,7 @@ pub(crate) fn problems(config: &Config) -> Vec<String> {
     names(config, &mut wrong);
     listeners(config, &mut wrong);
     wrong.extend(edge_logs::problems(&config.edge_logs));
+    wrong.extend(privacy::problems(&config.privacy));
     if config.stream.backend == Backend::Fluvio {
         wrong.extend(fluvio::problems(&config.stream.fluvio));
     }

@@ -25,7 +25,7 @@ pub(crate) use check::problems;
 pub(crate) use classify::Classify;
 pub(crate) use load::{Loaded, load, nearest};
 pub(crate) use partitions::Partitions;
-pub(crate) use privacy::Geo;
+pub(crate) use privacy::{Geo, Privacy};
 pub(crate) use retention::Retention;
 pub(crate) use units::{Size, Span};
 
@@ -59,6 +59,8 @@ pub(crate) struct Config {
     pub(crate) geo: Geo,
     /// Which requests several others show to be no person's.
     pub(crate) behaviour: Behaviour,
+    /// What is not to be known of them.
+    pub(crate) privacy: Privacy,
     /// What carries clicks from journals to processors.
     pub(crate) stream: Stream,
     /// Who is a person.
@@ -386,6 +388,7 @@ impl Default for Config {
             process: Process::default(),
             geo: Geo::default(),
             behaviour: Behaviour::default(),
+            privacy: Privacy::default(),
             stream: Stream::default(),
             classify: Classify::default(),
             retention: Retention::default(),

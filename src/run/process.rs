@@ -270,7 +270,8 @@ pub(crate) fn enricher(config: &Config, geo: &Arc<Geo>) -> anyhow::Result<Enrich
 
 fn with_rules(config: &Config, geo: &Arc<Geo>, rules: Rules) -> Enricher {
     let (own_domains, geo) = (config.redirect.domains.clone(), Arc::clone(geo));
-    Enricher::with_rules(rules, &EnrichConfig { own_domains, geo, ..EnrichConfig::default() })
+    let privacy = config.privacy.rules();
+    Enricher::with_rules(rules, &EnrichConfig { own_domains, geo, privacy, ..EnrichConfig::default() })
 }
 
 /// The same, with rules that follow their files until `stop`, and what watches them.

@@ -131,6 +131,7 @@ fn listener_config(config: &Config) -> anyhow::Result<ListenerConfig> {
         edge_only: redirect.edge_only,
         edge: EdgeRules::new(&edge.provider, id_mode(edge), own_headers(edge))?,
         client_ip_header,
+        privacy: config.privacy.rules(),
         ttls: Ttls {
             s_maxage: redirect.s_maxage.0,
             max_age: redirect.max_age.0,

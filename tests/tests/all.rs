@@ -15,6 +15,7 @@ mod geo;
 mod losses;
 mod networks;
 mod postgres;
+mod privacy;
 mod product;
 mod reclassify;
 mod retention;

@@ -56,6 +56,8 @@ fn row(n: u64) -> Click {
         client_net: None,
         visitor: Some(n as i64),
         weight: 1.0,
+        query: None,
+        private: false,
     }
 }
 

@@ -52,6 +52,8 @@ fn click(number: u64, link: LinkId) -> Click {
         client_net: None,
         visitor: Some((number / 2).wrapping_mul(0x9E37_79B9_7F4A_7C15) as i64),
         weight: 1.0,
+        query: None,
+        private: false,
     }
 }
 

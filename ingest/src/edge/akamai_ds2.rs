@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use schemas::UtcMicros;
+use schemas::privacy::Asked;
 use schemas::time::SECOND;
 
 use super::address::address;
@@ -145,6 +146,7 @@ impl AkamaiDs2 {
             country,
             region: decoded(values[STATE], arena),
             city: decoded(values[CITY], arena),
+            asked: Asked::default(),
             language: decoded(language, arena),
             line_key: self.line_key(&values, time, arena),
         };

@@ -17,6 +17,7 @@ use super::identity::well_formed_key;
 use super::judge::{Entry, Found, Outcome};
 use super::request::{EdgeClass, EdgeRequest, Reject};
 use super::target;
+use schemas::privacy::Asked;
 
 /// Columns that every line has, up to the trace.
 const NEEDED: usize = 18;
@@ -120,6 +121,7 @@ fn entry<'a>(line: &'a [u8], arena: &'a Arena) -> Result<Entry<'a>, Reject> {
         country: "",
         region: "",
         city: "",
+        asked: Asked::default(),
         language: "",
         line_key: trace_id(text(17)),
     };

@@ -20,6 +20,7 @@ use super::identity::well_formed_key;
 use super::judge::{Entry, Found, Outcome};
 use super::request::{EdgeClass, EdgeRequest, Reject};
 use super::target::{self, Target, Verb};
+use schemas::privacy::Asked;
 
 const PLACES: usize = 13;
 const CATEGORY: usize = 1;
@@ -113,6 +114,7 @@ fn entry<'a>(values: &Values<'a, PLACES>, arena: &'a Arena) -> Result<Entry<'a>,
         country: "",
         region: "",
         city: "",
+        asked: Asked::default(),
         language: "",
         line_key: well_formed_key(id).then_some(id),
     };

@@ -17,6 +17,7 @@ use super::judge::{Entry, Found, Outcome};
 use super::nginx;
 use super::request::{EdgeClass, EdgeRequest, Reject};
 use super::target::{self, Verb};
+use schemas::privacy::Asked;
 
 const COLUMNS: usize = 12;
 /// Columns before the agent.
@@ -90,6 +91,7 @@ fn entry<'a>(line: &'a [u8], arena: &'a Arena) -> Result<Entry<'a>, Reject> {
         country: text(country),
         region: "",
         city: "",
+        asked: Asked::default(),
         language: "",
         // Anything else is what is left of a line that was cut behind a bar of its agent.
         line_key: nginx::is_request_id(id).then_some(id),

@@ -22,7 +22,7 @@ use super::format::{Fit, Layout, Sample, Settings};
 use super::identity::well_formed_key;
 use super::json::{self, Value};
 use super::judge::{Entry, Found, Outcome};
-use super::request::{EdgeClass, EdgeRequest, Reject};
+use super::request::{EdgeClass, EdgeRequest, Reject, asked};
 use super::target::{self, Verb};
 
 #[derive(Debug, Default, Deserialize)]
@@ -177,6 +177,7 @@ impl Caddy {
             country: "",
             region: "",
             city: "",
+            asked: asked(&read.headers.gpc, &read.headers.dnt),
             language: kept(read.headers.language, arena),
             line_key: well_formed_key(id.as_bytes()).then_some(id.as_bytes()),
         };

@@ -16,6 +16,8 @@ pub(super) struct Headers<'a> {
     pub(super) referrer: Cow<'a, str>,
     pub(super) language: Cow<'a, str>,
     pub(super) request_id: Cow<'a, str>,
+    pub(super) gpc: Cow<'a, str>,
+    pub(super) dnt: Cow<'a, str>,
     /// A cache along the way says that it answered.
     pub(super) is_hit: bool,
 }
@@ -75,6 +77,8 @@ enum Name {
     Referrer,
     Language,
     RequestId,
+    Gpc,
+    Dnt,
     CacheStatus,
     Other,
 }
@@ -100,6 +104,8 @@ impl Visitor<'_> for NameVisitor {
             ("referer", Name::Referrer),
             ("accept-language", Name::Language),
             ("x-request-id", Name::RequestId),
+            ("sec-gpc", Name::Gpc),
+            ("dnt", Name::Dnt),
             ("cache-status", Name::CacheStatus),
         ];
         Ok(known.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or(Name::Other, |(_, name)| *name))
@@ -123,6 +129,8 @@ impl<'de> Visitor<'de> for HeadersVisitor {
                 Name::Referrer => &mut headers.referrer,
                 Name::Language => &mut headers.language,
                 Name::RequestId => &mut headers.request_id,
+                Name::Gpc => &mut headers.gpc,
+                Name::Dnt => &mut headers.dnt,
                 Name::CacheStatus => {
                     let hit = &mut headers.is_hit;
                     map.next_value_seed(Each(|text: Cow<'de, str>| *hit |= is_hit(&text)))?;

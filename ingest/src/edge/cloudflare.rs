@@ -16,11 +16,14 @@ use super::fields::{self, Keys, Place, Values};
 use super::format::{Fit, Layout, Sample, Settings};
 use super::identity::well_formed_key;
 use super::judge::{Entry, Found, Outcome};
-use super::request::{EdgeClass, EdgeRequest, Reject};
+use super::request::{EdgeClass, EdgeRequest, Reject, asked};
 use super::target::{self, Target, Verb};
 
-const PLACES: usize = 20;
+const PLACES: usize = 22;
 const ID: usize = 1;
+
+/// Headers that a job adds as custom fields.
+static HEADERS: Keys = Keys::new(&[("sec-gpc", Place::Slot(20)), ("dnt", Place::Slot(21))]);
 
 static KEYS: Keys = Keys::new(&[
     ("EdgeStartTimestamp", Place::Slot(0)),
@@ -43,6 +46,7 @@ static KEYS: Keys = Keys::new(&[
     ("EdgeEndTimestamp", Place::Slot(17)),
     ("ClientRegionCode", Place::Slot(18)),
     ("ClientCity", Place::Slot(19)),
+    ("RequestHeaders", Place::Within(&HEADERS)),
 ]);
 
 /// How many of the first lines are such objects.
@@ -100,6 +104,7 @@ fn entry<'a>(values: &Values<'a, PLACES>, arena: &'a Arena) -> Result<Entry<'a>,
         country: text(5),
         region: text(18),
         city: text(19),
+        asked: asked(text(20), text(21)),
         language: "",
         line_key: (well_formed_key(id) && !is_no_ray(id)).then_some(id),
     };
@@ -146,7 +151,7 @@ mod tests {
     use super::*;
 
     const FORMAT: Format = Format::Cloudflare;
-    const LINE: &str = r#"{"CacheCacheStatus":"hit","CacheTieredFill":false,"ClientCity":"Berlin","ClientCountry":"de","ClientRegionCode":"BE","ClientIP":"2001:db8:9::1","ClientRequestHost":"Go.example.com","ClientRequestMethod":"GET","ClientRequestPath":"/%E5%A5%BD","ClientRequestReferer":"https://news.example.org/?a=%20","ClientRequestScheme":"https","ClientRequestSource":"eyeball","ClientRequestURI":"/%E5%A5%BD?s=a%20b","ClientRequestUserAgent":"He said \"hi\" \\ bye","EdgeResponseStatus":302,"EdgeStartTimestamp":1773480413123456789,"OriginResponseStatus":0,"ParentRayID":"00","RayID":"ca99d56c1e6a985b","WorkerSubrequest":false}"#;
+    const LINE: &str = r#"{"CacheCacheStatus":"hit","CacheTieredFill":false,"ClientCity":"Berlin","ClientCountry":"de","ClientRegionCode":"BE","RequestHeaders":{"dnt":"1","accept":"*/*"},"ClientIP":"2001:db8:9::1","ClientRequestHost":"Go.example.com","ClientRequestMethod":"GET","ClientRequestPath":"/%E5%A5%BD","ClientRequestReferer":"https://news.example.org/?a=%20","ClientRequestScheme":"https","ClientRequestSource":"eyeball","ClientRequestURI":"/%E5%A5%BD?s=a%20b","ClientRequestUserAgent":"He said \"hi\" \\ bye","EdgeResponseStatus":302,"EdgeStartTimestamp":1773480413123456789,"OriginResponseStatus":0,"ParentRayID":"00","RayID":"ca99d56c1e6a985b","WorkerSubrequest":false}"#;
 
     #[test]
     fn a_line_is_read_whole() {
@@ -158,6 +163,7 @@ mod tests {
             assert_eq!(request.address.map(|address| address.to_string()).as_deref(), Some("2001:db8:9::1"));
             assert_eq!((request.user_agent, request.country), ("He said \"hi\" \\ bye", "de"));
             assert_eq!((request.region, request.city), ("BE", "Berlin"));
+            assert_eq!((request.asked.gpc, request.asked.dnt), (false, true));
             assert_eq!(request.line_key, Some(&b"ca99d56c1e6a985b"[..]));
         });
         assert_eq!(verdicts(FORMAT, LINE), ["edge"]);

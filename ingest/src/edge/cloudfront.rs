@@ -5,6 +5,7 @@
 //! path; gone twice, the code. A hyphen is a missing value.
 
 use schemas::UtcMicros;
+use schemas::privacy::Asked;
 
 use super::address::address;
 use super::arena::Arena;
@@ -142,6 +143,7 @@ pub fn entry<'a>(values: &Fields<'a>, has: &Has, dialect: Dialect, arena: &'a Ar
         country: if is_value(country) { arena.text(country) } else { "" },
         region: "",
         city: "",
+        asked: Asked::default(),
         language: "",
         line_key: well_formed_key(id).then_some(id),
     };

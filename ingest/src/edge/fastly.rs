@@ -20,7 +20,7 @@ use super::identity::well_formed_key;
 use super::json::Value;
 use super::judge::{Entry, Found, Outcome};
 use super::keyed::Keys;
-use super::request::{EdgeClass, EdgeRequest, Reject};
+use super::request::{EdgeClass, EdgeRequest, Reject, asked};
 use super::target::{self, Verb};
 
 const KEY: &str = "edge_logs.fastly.fields";
@@ -43,7 +43,9 @@ const IS_EDGE: usize = 13;
 const VISITS: usize = 14;
 const REGION: usize = 15;
 const CITY: usize = 16;
-const PLACES: usize = 17;
+const GPC: usize = 17;
+const DNT: usize = 18;
+const PLACES: usize = 19;
 
 /// For each place: the key that a log has for it if nothing else is configured, our name, and other names for it.
 const FIELDS: [(&str, &[&str]); PLACES] = [
@@ -64,6 +66,8 @@ const FIELDS: [(&str, &[&str]); PLACES] = [
     ("visits_this_service", &["visits", "visits_this_service"]),
     ("geo_region", &["region", "geo_region"]),
     ("geo_city", &["city", "geo_city"]),
+    ("request_sec_gpc", &["sec_gpc", "request_sec_gpc"]),
+    ("request_dnt", &["dnt", "request_dnt"]),
 ];
 
 /// Which keys a log has, as configured.
@@ -213,6 +217,7 @@ fn entry<'a>(values: &[Value<'a>; PLACES], arena: &'a Arena) -> Result<Entry<'a>
         country: text(COUNTRY),
         region: text(REGION),
         city: text(CITY),
+        asked: asked(text(GPC), text(DNT)),
         language: text(LANGUAGE),
         line_key: well_formed_key(id).then_some(id),
     };

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use schemas::UtcMicros;
+use schemas::privacy::Asked;
 
 use super::address::address;
 use super::arena::Arena;
@@ -113,6 +114,7 @@ fn entry<'a>(values: &Values<'a, PLACES>, arena: &'a Arena) -> Result<Entry<'a>,
         country: "",
         region: "",
         city: "",
+        asked: Asked::default(),
         language: "",
         line_key: key(text(ID), time, arena),
     };

@@ -20,7 +20,7 @@ use super::field_names::{FieldProblem, list_problems};
 use super::format::{Fit, Layout, Sample, Settings};
 use super::identity::well_formed_key;
 use super::judge::{Entry, Found, Outcome};
-use super::request::{EdgeClass, EdgeRequest, Reject};
+use super::request::{EdgeClass, EdgeRequest, Reject, asked};
 use super::target;
 
 /// Headers that a capture may hold.
@@ -33,6 +33,8 @@ const CAPTURES: &[&str] = &[
     "cf-ipcountry",
     "cf-region-code",
     "cf-ipcity",
+    "sec-gpc",
+    "dnt",
 ];
 /// What braces hold when nothing else is configured.
 const USUAL: [&str; 2] = ["user-agent", "referer"];
@@ -141,6 +143,7 @@ impl Haproxy {
             country: arena.text(captured("cf-ipcountry")),
             region: arena.text(captured("cf-region-code")),
             city: arena.text(captured("cf-ipcity")),
+            asked: asked(arena.text(captured("sec-gpc")), arena.text(captured("dnt"))),
             language: arena.text(captured("accept-language")),
             line_key: well_formed_key(id).then_some(id),
         };

@@ -10,6 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use schemas::UtcMicros;
+use schemas::privacy::Asked;
 use schemas::time::SECOND;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -114,7 +115,9 @@ pub fn fingerprint(request: &EdgeRequest<'_>) -> u128 {
         hash.update(bytes);
     };
     part(&request.time.0.to_le_bytes());
-    part(request.address.map(|address| address.to_string()).unwrap_or_default().as_bytes());
+    // what is hashed can be tried out: of who asks for privacy the address isn't
+    let address = request.address.filter(|_| request.asked == Asked::default());
+    part(address.map(|address| address.to_string()).unwrap_or_default().as_bytes());
     part(request.method.map_or("", |method| method.as_str()).as_bytes());
     for text in [request.host, request.path, request.query, request.user_agent, request.referrer] {
         part(text.as_bytes());
@@ -195,6 +198,7 @@ mod tests {
             country: "",
             region: "",
             city: "",
+            asked: Asked::default(),
             language: "",
             line_key: Some(b"abc"),
         }

@@ -112,6 +112,7 @@ mod tests {
     use schemas::UtcMicros;
 
     use super::*;
+    use schemas::privacy::Asked;
 
     fn judged(outcome: Outcome, verb: Verb, status: u16, settings: &Settings) -> Result<EdgeClass, &'static str> {
         let request = EdgeRequest {
@@ -129,6 +130,7 @@ mod tests {
             country: "",
             region: "",
             city: "",
+            asked: Asked::default(),
             language: "",
             line_key: None,
         };

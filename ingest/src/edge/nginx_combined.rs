@@ -18,6 +18,7 @@ use super::judge::{Entry, Found};
 use super::request::{EdgeClass, EdgeRequest, Reject};
 use super::target::{self, Verb};
 use super::{nginx, nginx_log_format};
+use schemas::privacy::Asked;
 
 /// Where the columns behind the agent are.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +119,7 @@ impl NginxCombined {
             country: "",
             region: "",
             city: "",
+            asked: Asked::default(),
             language: "",
             line_key: id.filter(|id| well_formed_key(id) && !nginx::is_cut_id(id)),
         };

@@ -44,6 +44,10 @@ pub enum Slot {
     Region,
     /// A city's name
     City,
+    /// `$http_sec_gpc`
+    Gpc,
+    /// `$http_dnt`
+    Dnt,
     /// `$upstream_cache_status`
     Cache,
     /// `$upstream_status`
@@ -53,9 +57,9 @@ pub enum Slot {
 }
 
 /// How many slots there are.
-pub const SLOTS: usize = 20;
+pub const SLOTS: usize = 22;
 
-const VARIABLES: [(&str, Slot); 32] = [
+const VARIABLES: [(&str, Slot); 34] = [
     ("msec", Slot::Msec),
     ("time_iso8601", Slot::Iso),
     ("time_local", Slot::Local),
@@ -77,6 +81,8 @@ const VARIABLES: [(&str, Slot); 32] = [
     ("geoip2_country_code", Slot::Country),
     ("geoip2_data_country_code", Slot::Country),
     ("geoip2_data_country_iso_code", Slot::Country),
+    ("http_sec_gpc", Slot::Gpc),
+    ("http_dnt", Slot::Dnt),
     ("geoip_region", Slot::Region),
     ("geoip_region_name", Slot::Region),
     ("geoip2_region_code", Slot::Region),

@@ -19,7 +19,7 @@ use super::format::{Fit, Layout, Sample, Settings};
 use super::identity::well_formed_key;
 use super::json::{self, Value};
 use super::judge::{Entry, Found};
-use super::request::{EdgeClass, EdgeRequest, Reject};
+use super::request::{EdgeClass, EdgeRequest, Reject, asked};
 use super::target::{self, Target, Verb};
 use super::{fastly, nginx, nginx_log_format};
 
@@ -68,6 +68,10 @@ struct Object<'a> {
     geoip_region: Value<'a>,
     #[serde(borrow)]
     geoip_city: Value<'a>,
+    #[serde(borrow)]
+    http_sec_gpc: Value<'a>,
+    #[serde(borrow)]
+    http_dnt: Value<'a>,
     #[serde(borrow)]
     upstream_cache_status: Value<'a>,
     #[serde(borrow)]
@@ -173,6 +177,7 @@ fn entry<'a>(object: Object<'a>, arena: &'a Arena) -> Result<Entry<'a>, Reject> 
         country: text(&object.geoip_country_code),
         region: text(&object.geoip_region),
         city: text(&object.geoip_city),
+        asked: asked(text(&object.http_sec_gpc), text(&object.http_dnt)),
         language: text(&object.http_accept_language),
         line_key: (well_formed_key(id) && !nginx::is_cut_id(id)).then_some(id),
     };
@@ -192,7 +197,7 @@ mod tests {
     use super::super::testing::{requests, verdicts};
     use super::*;
 
-    const LINE: &str = r#"{"time_iso8601":"2026-03-14T10:26:53+01:00","msec":"1773480413.123","remote_addr":"203.0.113.10","host":"Go.example.com","request_method":"GET","request_uri":"/%E5%A5%BD?s=1","status":"302","http_referer":"https://news.example.org/","http_user_agent":"say \"hi\"","upstream_cache_status":"HIT","geoip_country_code":"NL","geoip_region":"07","geoip_city":"Amsterdam","request_id":"87edc48b25ee78e474b46ddef4d1cff6","scheme":"http"}"#;
+    const LINE: &str = r#"{"time_iso8601":"2026-03-14T10:26:53+01:00","msec":"1773480413.123","remote_addr":"203.0.113.10","host":"Go.example.com","request_method":"GET","request_uri":"/%E5%A5%BD?s=1","status":"302","http_referer":"https://news.example.org/","http_user_agent":"say \"hi\"","upstream_cache_status":"HIT","http_sec_gpc":"1","http_dnt":"0","geoip_country_code":"NL","geoip_region":"07","geoip_city":"Amsterdam","request_id":"87edc48b25ee78e474b46ddef4d1cff6","scheme":"http"}"#;
 
     #[test]
     fn a_line_by_variable_names_is_read_whole() {
@@ -205,6 +210,7 @@ mod tests {
             assert_eq!((request.method, request.status, request.class), (Some(Method::Get), 302, EdgeClass::Edge));
             assert_eq!(request.address, Some([203, 0, 113, 10].into()));
             assert_eq!((request.country, request.region, request.city), ("NL", "07", "Amsterdam"));
+            assert_eq!((request.asked.gpc, request.asked.dnt), (true, false));
             assert_eq!((request.user_agent, request.referrer), ("say \"hi\"", "https://news.example.org/"));
             assert_eq!(request.line_key, Some(&b"87edc48b25ee78e474b46ddef4d1cff6"[..]));
         });

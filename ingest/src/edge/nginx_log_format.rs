@@ -20,7 +20,7 @@ use super::identity::well_formed_key;
 use super::judge::{Entry, Found};
 use super::nginx;
 use super::nginx_directive::{Directive, Piece, SLOTS, Slot};
-use super::request::{EdgeClass, EdgeRequest, Reject};
+use super::request::{EdgeClass, EdgeRequest, Reject, asked};
 use super::target::{self, Verb};
 
 /// Places tried in one line; no line of the format needs more.
@@ -119,6 +119,7 @@ impl NginxLogFormat {
             country: text(Slot::Country),
             region: text(Slot::Region),
             city: text(Slot::City),
+            asked: asked(text(Slot::Gpc), text(Slot::Dnt)),
             language: text(Slot::Language),
             line_key: (well_formed_key(id) && !nginx::is_cut_id(id)).then_some(id),
         };

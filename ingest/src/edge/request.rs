@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use schemas::privacy::{Asked, asks};
 use schemas::{Method, UtcMicros};
 
 /// Who answered a request.
@@ -45,10 +46,17 @@ pub struct EdgeRequest<'a> {
     pub region: &'a str,
     /// City, likewise.
     pub city: &'a str,
+    /// Whether the client asks for privacy, as far as the log has its headers.
+    pub asked: Asked,
     /// `Accept-Language`.
     pub language: &'a str,
     /// What names this request at this provider (design §4.1); `None` when missing or malformed.
     pub line_key: Option<&'a [u8]>,
+}
+
+/// What a client asks by the headers that a log has, `Sec-GPC` and `DNT`; empty where it has none.
+pub(super) fn asked(gpc: &str, dnt: &str) -> Asked {
+    Asked { gpc: asks(gpc.as_bytes()), dnt: asks(dnt.as_bytes()), outright: false }
 }
 
 /// Why a well-formed line is no click.

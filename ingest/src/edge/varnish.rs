@@ -15,6 +15,7 @@ use super::identity::well_formed_key;
 use super::judge::{Entry, Found, Outcome};
 use super::request::{EdgeClass, EdgeRequest, Reject};
 use super::target;
+use schemas::privacy::Asked;
 
 /// Where the columns behind the agent are.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +112,7 @@ impl Varnish {
             country: "",
             region: "",
             city: "",
+            asked: Asked::default(),
             language: "",
             line_key: id.filter(|id| well_formed_key(id)),
         };

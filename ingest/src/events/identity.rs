@@ -12,6 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use schemas::privacy::Asked;
 use schemas::{ClickId, Source};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -137,7 +138,9 @@ pub fn fingerprint(event: &EdgeRequest<'_>, domain: &str) -> u128 {
         hash.update(bytes);
     };
     part(&event.time.0.to_le_bytes());
-    part(event.address.map(|address| address.to_string()).unwrap_or_default().as_bytes());
+    // what is hashed can be tried out: of who asks for privacy the address isn't
+    let address = event.address.filter(|_| event.asked == Asked::default());
+    part(address.map(|address| address.to_string()).unwrap_or_default().as_bytes());
     part(event.method.map_or("", |method| method.as_str()).as_bytes());
     for text in [domain, event.code, event.query, event.user_agent, event.referrer, event.country, event.language] {
         part(text.as_bytes());
@@ -175,6 +178,7 @@ mod tests {
             country: "",
             region: "",
             city: "",
+            asked: Asked::default(),
             language: "",
             line_key: None,
         }
@@ -235,6 +239,9 @@ mod tests {
         ] {
             assert_ne!(fingerprint(&other), base, "{other:?}");
         }
+        let private = Asked { outright: true, ..Asked::default() };
+        let of = |address| fingerprint(&EdgeRequest { asked: private, address, ..event() });
+        assert_eq!(of(event().address), of(None));
         for same in [EdgeRequest { status: 301, ..event() }, EdgeRequest { host: "", ..event() }] {
             assert_eq!(fingerprint(&same), base, "neither what is not read nor how the domain was found");
         }

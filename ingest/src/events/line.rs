@@ -5,11 +5,13 @@
 //! | `code` | the link's code, as it is in the link store |
 //! | `time` | RFC 3339 with its zone, or seconds or milliseconds since 1970 |
 //! | `domain`, `request_id`, `method`, `ip`, `user_agent`, `referrer`, `query`, `country`, `region`, `city`, `language` | where known |
+//! | `private` | true where the client asked for privacy |
 //!
 //! Other keys are left alone. A method other than GET and HEAD is no click.
 
 use std::sync::Arc;
 
+use schemas::privacy::Asked;
 use schemas::{Method, UtcMicros};
 use serde::Deserialize;
 
@@ -57,6 +59,8 @@ struct Object<'a> {
     region: Value<'a>,
     #[serde(borrow)]
     city: Value<'a>,
+    #[serde(borrow)]
+    private: Value<'a>,
     #[serde(borrow)]
     language: Value<'a>,
 }
@@ -113,6 +117,7 @@ impl EventLines {
             country: text(&object.country),
             region: text(&object.region),
             city: text(&object.city),
+            asked: Asked { outright: matches!(text(&object.private), "true" | "1"), ..Asked::default() },
             language: text(&object.language),
             line_key,
         }))
@@ -157,7 +162,7 @@ mod tests {
     use crate::edge::FileParser;
     use crate::edge::block::{Block, Tail};
 
-    const LINE: &str = r#"{"code":"k7Qp2","time":"2026-03-14T10:26:53.123+01:00","domain":"Go.example.com","request_id":"87edc48b25ee78e4","method":"GET","ip":"203.0.113.10:4711","user_agent":"say \"hi\"","referrer":"https://news.example.org/a","query":"?utm_source=x","country":"nl","region":"NH","city":"Amsterdam","language":"nl-NL,nl;q=0.9","status":301,"revenue":{"eur":1}}"#;
+    const LINE: &str = r#"{"code":"k7Qp2","time":"2026-03-14T10:26:53.123+01:00","domain":"Go.example.com","request_id":"87edc48b25ee78e4","method":"GET","ip":"203.0.113.10:4711","user_agent":"say \"hi\"","referrer":"https://news.example.org/a","query":"?utm_source=x","country":"nl","region":"NH","city":"Amsterdam","private":true,"language":"nl-NL,nl;q=0.9","status":301,"revenue":{"eur":1}}"#;
 
     fn parse(provider: &str, text: &[u8], mut show: impl FnMut(u64, Line<'_>)) {
         let bytes = bytes::Bytes::copy_from_slice(text);
@@ -190,7 +195,7 @@ mod tests {
             assert_eq!(event.address, Some([203, 0, 113, 10].into()));
             assert_eq!((event.user_agent, event.referrer), ("say \"hi\"", "https://news.example.org/a"));
             assert_eq!((event.country, event.language), ("nl", "nl-NL,nl;q=0.9"));
-            assert_eq!((event.region, event.city), ("NH", "Amsterdam"));
+            assert_eq!((event.region, event.city, event.asked.outright), ("NH", "Amsterdam", true));
             assert_eq!(event.line_key, Some(&b"87edc48b25ee78e4"[..]));
         });
         parse("nginx", br#"{"time":1773480413,"code":"-"}"#, |_, line| {

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use ingest::edge::EdgeRequest;
 use schemas::click::{AgentInfo, ClickRow, Verdict};
 use schemas::link::DEFAULT_WORKSPACE;
+use schemas::privacy::Privacy;
 use schemas::tables::UNWEIGHED;
 use schemas::visitor::{VisitorKey, visitor};
 use schemas::{Class, Click, ClickEvent, ClickId, LinkHistory, LinkId, Method, Revision, Source, UtcMicros};
@@ -35,11 +36,13 @@ pub struct EnrichConfig {
     pub cache_bytes: usize,
     /// Where addresses are.
     pub geo: Arc<Geo>,
+    /// Who asks for privacy, and what is kept of queries.
+    pub privacy: Privacy,
 }
 
 impl Default for EnrichConfig {
     fn default() -> Self {
-        Self { own_domains: Vec::new(), cache_bytes: 16 << 20, geo: Arc::default() }
+        Self { own_domains: Vec::new(), cache_bytes: 16 << 20, geo: Arc::default(), privacy: Privacy::default() }
     }
 }
 
@@ -68,6 +71,7 @@ pub struct Enricher {
     force: RwLock<Arc<Force>>,
     cache_bytes: usize,
     geo: Arc<Geo>,
+    privacy: Privacy,
     /// Lower case, without ports.
     own_domains: Vec<String>,
 }
@@ -96,6 +100,7 @@ struct Seen<'a> {
     language: &'a str,
     place: place::Told<'a>,
     weight: f64,
+    private: bool,
 }
 
 /// What a request tells, worked out.
@@ -110,6 +115,8 @@ struct Told<'a> {
     /// Of the click's own query.
     utm: Option<[Option<Cow<'a, str>>; 5]>,
     client_net: Option<Short>,
+    /// The listed parameters of the click's own query.
+    query: Option<Cow<'a, str>>,
 }
 
 impl Told<'_> {
@@ -136,7 +143,7 @@ impl Told<'_> {
             status: i32::from(seen.status),
             country: self.place.country(),
             region: self.place.region(),
-            city: self.place.city(),
+            city: self.place.city().filter(|_| !seen.private),
             agent_info: &known.info,
             import_id: seen.import_id,
             referrer: self.referrer.as_deref(),
@@ -146,6 +153,8 @@ impl Told<'_> {
             client_net: self.client_net.as_deref(),
             visitor: seen.visitor,
             weight: seen.weight,
+            query: self.query.as_deref(),
+            private: seen.private,
         }
     }
 
@@ -183,6 +192,8 @@ impl Told<'_> {
             client_net: share(row.client_net),
             visitor: row.visitor,
             weight: row.weight,
+            query: share(row.query),
+            private: row.private,
             workspace: texts.share(row.workspace),
             domain: texts.share(row.domain),
             code: texts.share(row.code),
@@ -205,8 +216,8 @@ impl Enricher {
         agent::load_ahead();
         let own_domains = config.own_domains.iter().map(|domain| referrer::without_port(domain).to_ascii_lowercase());
         let force = RwLock::new(Arc::new(Force::new(rules.into(), config.cache_bytes)));
-        let (cache_bytes, geo) = (config.cache_bytes, Arc::clone(&config.geo));
-        Self { force, cache_bytes, geo, own_domains: own_domains.collect() }
+        let (cache_bytes, geo, privacy) = (config.cache_bytes, Arc::clone(&config.geo), config.privacy.clone());
+        Self { force, cache_bytes, geo, privacy, own_domains: own_domains.collect() }
     }
 
     /// Where addresses are.
@@ -247,7 +258,7 @@ impl Enricher {
             method: Some(event.method),
             status: event.status,
             address: event.address,
-            visitor: event.visitor,
+            visitor: event.visitor.filter(|_| !event.private),
             user_agent: event.user_agent,
             purpose: event.purpose,
             referrer: event.referrer,
@@ -255,6 +266,7 @@ impl Enricher {
             language: event.language,
             place: place::Told { country: event.country, region: event.region, city: event.city },
             weight: 1.0,
+            private: event.private,
         };
         self.told(&seen, |told| TEXTS.with_borrow_mut(|texts| told.click(texts)))
     }
@@ -281,7 +293,8 @@ impl Enricher {
         then: impl FnOnce(&ClickRow<'_>) -> R,
     ) -> R {
         let (history, revision) = (link.map(|(history, _)| history), link.and_then(|(_, revision)| revision));
-        let who = line.visitor_key.zip(request.address);
+        let private = self.privacy.is_private(request.asked);
+        let who = line.visitor_key.zip(request.address).filter(|_| !private);
         let seen = Seen {
             click_id: line.click_id,
             event_time: request.time,
@@ -305,6 +318,7 @@ impl Enricher {
             language: request.language,
             place: place::Told { country: request.country, region: request.region, city: request.city },
             weight: if line.is_internal { UNWEIGHED } else { 1.0 },
+            private,
         };
         self.told(&seen, |told| then(&told.row()))
     }
@@ -324,7 +338,8 @@ impl Enricher {
                 place: Located::of(seen.place, seen.address, &self.geo),
                 language: locale::language(seen.language),
                 utm: utm::of_query(seen.query),
-                client_net: seen.address.map(network),
+                client_net: seen.address.filter(|_| !seen.private).map(network),
+                query: self.privacy.listed(seen.query),
             })
         })
     }

@@ -8,12 +8,16 @@
 //! Each field has an order of its own, and of two records the field takes the better value, so a join doesn't depend on
 //! the order of records, nor on how often one comes: it is that of `merge`, which joins whole rows, seen through
 //! hashes. Of two values that contradict each other the one with the lesser hash is taken: neither is better, but it
-//! must be the same one in whatever order they come.
+//! must be the same one in whatever order they come. A city goes with its country and region: of two records the better
+//! country and region are taken, and the better city of those that have these.
+//!
+//! Only one record may know that the client asked for privacy: what the others know of its network, city and visitor goes
+//! then, in whatever order they come.
 //!
 //! A hash of 16 bits may make two texts one: then a correction of a value that was known already isn't noticed. What a
 //! row lacks is never missed.
 
-use arrow::array::{Array as _, AsArray as _, RecordBatch, StringArray};
+use arrow::array::{Array as _, AsArray as _, BooleanArray, RecordBatch, StringArray};
 #[cfg(test)]
 use schemas::Click;
 use schemas::click::Utm;
@@ -26,8 +30,13 @@ use crate::classify::{Mark, parts};
 /// What a CDN puts in the place of the client's agent when it hides that from the origin.
 const HIDING_AGENTS: [&str; 1] = ["Amazon CloudFront"];
 
-/// The columns that facts are made of.
-pub(crate) const COLUMNS: [&str; 17] = [
+/// The columns of texts that facts are made of.
+const TEXTS: usize = 18;
+/// The column of truth among them, the last.
+const PRIVATE: &str = "private";
+
+/// The columns that facts are made of: texts, and behind them whether the client asked for privacy.
+pub(crate) const COLUMNS: [&str; TEXTS + 1] = [
     "workspace",
     "source",
     "method",
@@ -45,6 +54,8 @@ pub(crate) const COLUMNS: [&str; 17] = [
     "utm_term",
     "utm_content",
     "class_reason",
+    "query",
+    PRIVATE,
 ];
 
 /// What a row says of its request. Hashes are 0 for nothing.
@@ -55,12 +66,17 @@ pub struct Facts {
     agent: u16,
     referrer: u16,
     language: u16,
+    /// Country and region.
     place: u16,
+    city: u16,
     campaign: u16,
     /// The list of networks that says that it is a scanner's.
     scanner: u16,
-    /// How much of the place is known.
+    query: u16,
+    /// How much of country and region is known.
     places: u8,
+    /// The client asked for privacy: then nothing is known of network and city, whoever tells them.
+    private: bool,
     /// How well the agent is known.
     agent_known: AgentKnown,
     source: Source,
@@ -118,10 +134,13 @@ struct Said<'a> {
     client_net: Option<&'a str>,
     referrer: Option<&'a str>,
     language: Option<&'a str>,
-    place: [Option<&'a str>; 3],
+    place: [Option<&'a str>; 2],
+    city: Option<&'a str>,
     destination: Option<&'a str>,
     campaign: [Option<&'a str>; 5],
     reason: &'a str,
+    query: Option<&'a str>,
+    private: bool,
 }
 
 impl Facts {
@@ -136,33 +155,40 @@ impl Facts {
             client_net: click.client_net.as_deref(),
             referrer: click.referrer.as_deref(),
             language: click.language.as_deref(),
-            place: [click.country.as_deref(), click.region.as_deref(), click.city.as_deref()],
+            place: [click.country.as_deref(), click.region.as_deref()],
+            city: click.city.as_deref(),
             destination: click.destination.as_deref(),
             campaign: parameters(&click.utm),
             reason: &click.verdict.reason,
+            query: click.query.as_deref(),
+            private: click.private,
         })
     }
 
     /// What both records say together.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
-        let place = |facts: &Self| (std::cmp::Reverse(facts.places), facts.place);
+        let place = |facts: &Self| (std::cmp::Reverse(facts.places), facts.place, facts.city == 0, facts.city);
         let agent = |facts: &Self| (std::cmp::Reverse(facts.agent_known), facts.agent);
         let (by_place, by_agent) = (
             if place(&other) < place(&self) { other } else { self },
             if agent(&other) < agent(&self) { other } else { self },
         );
+        let private = self.private || other.private;
         Self {
             workspace: self.workspace.min(other.workspace),
-            net: known(self.net, other.net),
+            net: if private { 0 } else { known(self.net, other.net) },
             agent: by_agent.agent,
             agent_known: by_agent.agent_known,
             referrer: known(self.referrer, other.referrer),
             language: known(self.language, other.language),
             place: by_place.place,
             places: by_place.places,
+            city: if private { 0 } else { by_place.city },
             campaign: known(self.campaign, other.campaign),
             scanner: known(self.scanner, other.scanner),
+            query: known(self.query, other.query),
+            private,
             source: if source_rank(other.source) < source_rank(self.source) { other.source } else { self.source },
             method: if method_rank(other.method) > method_rank(self.method) { other.method } else { self.method },
         }
@@ -233,13 +259,16 @@ impl From<Said<'_>> for Facts {
         let hash = |text: Option<&str>| text.map_or(0, short);
         Self {
             workspace: short(said.workspace),
-            net: hash(said.client_net),
+            net: hash(said.client_net.filter(|_| !said.private)),
             agent: hash(said.user_agent),
             agent_known: AgentKnown::of(said.user_agent),
             referrer: hash(said.referrer),
             language: hash(said.language),
             place: short_of(&said.place),
             places: said.place.iter().flatten().count() as u8,
+            city: hash(said.city.filter(|_| !said.private)),
+            query: hash(said.query),
+            private: said.private,
             campaign: short_of(&of_click(said.campaign, said.destination)),
             scanner: match parts(said.reason).1 {
                 Some(Mark::Scanner(name)) => short(name),
@@ -253,21 +282,25 @@ impl From<Said<'_>> for Facts {
 
 /// The facts of a batch's rows.
 #[derive(Debug)]
-pub(crate) struct FactColumns<'a>([&'a StringArray; COLUMNS.len()]);
+pub(crate) struct FactColumns<'a> {
+    texts: [&'a StringArray; TEXTS],
+    private: &'a BooleanArray,
+}
 
 impl<'a> FactColumns<'a> {
     /// Of a batch that has [`COLUMNS`]; `None` if it lacks one.
     pub(crate) fn of(batch: &'a RecordBatch) -> Option<Self> {
-        let mut columns = Vec::with_capacity(COLUMNS.len());
-        for name in COLUMNS {
-            columns.push(batch.column_by_name(name)?.as_string_opt::<i32>()?);
+        let mut texts = Vec::with_capacity(TEXTS);
+        for name in &COLUMNS[..TEXTS] {
+            texts.push(batch.column_by_name(name)?.as_string_opt::<i32>()?);
         }
-        columns.try_into().ok().map(Self)
+        let private = batch.column_by_name(PRIVATE)?.as_boolean_opt()?;
+        Some(Self { texts: texts.try_into().ok()?, private })
     }
 
     /// A row's facts.
     pub(crate) fn row(&self, row: usize) -> Facts {
-        let text = |column: usize| self.0[column].is_valid(row).then(|| self.0[column].value(row));
+        let text = |column: usize| self.texts[column].is_valid(row).then(|| self.texts[column].value(row));
         Facts::from(Said {
             workspace: text(0).unwrap_or_default(),
             // what is no word is nobody's word
@@ -277,10 +310,13 @@ impl<'a> FactColumns<'a> {
             client_net: text(4),
             referrer: text(5),
             language: text(6),
-            place: [text(7), text(8), text(9)],
+            place: [text(7), text(8)],
+            city: text(9),
             destination: text(10),
             campaign: [text(11), text(12), text(13), text(14), text(15)],
             reason: text(16).unwrap_or_default(),
+            query: text(17),
+            private: self.private.is_valid(row) && self.private.value(row),
         })
     }
 }

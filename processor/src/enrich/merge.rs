@@ -8,7 +8,8 @@
 //! Field by field the better value is taken, by an order of the values alone: so it doesn't matter in which order
 //! records come, how they are grouped, or whether one comes twice. Time, link and status are those of whoever was there
 //! first-hand; an agent brings the visitor that was made with it; a `HEAD` stays a `HEAD`; what headers and network said is
-//! kept by the row's reason, and stays said. What follows from the fields
+//! kept by the row's reason, and stays said; and who asked for privacy in one record is private in the row, whoever tells of
+//! the network, the city or the visitor. What follows from the fields
 //! (class, browser, device …) is worked out anew by the enricher, as for any row.
 //!
 //! Who brought the row is kept apart: whoever has the event rather than a line of it, of these the stream, else the import
@@ -58,8 +59,8 @@ fn by_agent(click: &Click) -> impl Ord + '_ {
 }
 
 fn by_place(click: &Click) -> impl Ord + '_ {
-    let place = [click.country.as_deref(), click.region.as_deref(), click.city.as_deref()];
-    (Reverse(place.iter().flatten().count()), short_of(&place), place)
+    let place = [click.country.as_deref(), click.region.as_deref()];
+    (Reverse(place.iter().flatten().count()), short_of(&place), place, by_text(&click.city))
 }
 
 /// The campaign parameters of the click's own query.
@@ -91,6 +92,7 @@ impl Enricher {
         let brought = owner(a, b);
         let agent = better(a, b, by_agent);
         let place = better(a, b, by_place);
+        let private = a.private || b.private;
         let method = if method_rank(b.method) > method_rank(a.method) { b.method } else { a.method };
         let ahead =
             [a, b].into_iter().filter_map(|click| self.fetched_ahead(click)).min_by(|x, y| x.reason.cmp(&y.reason));
@@ -115,16 +117,18 @@ impl Enricher {
             status: request.status,
             country: place.country.clone(),
             region: place.region.clone(),
-            city: place.city.clone(),
+            city: place.city.clone().filter(|_| !private),
             agent_info,
             import_id: brought.import_id.clone(),
             referrer: better(a, b, |click| by_text(&click.referrer)).referrer.clone(),
             utm: campaign(better(a, b, by_campaign), request.destination.as_deref()),
             language: better(a, b, |click| by_text(&click.language)).language.clone(),
             user_agent: agent.user_agent.clone(),
-            client_net: better(a, b, |click| by_text(&click.client_net)).client_net.clone(),
-            visitor: agent.visitor,
+            client_net: better(a, b, |click| by_text(&click.client_net)).client_net.clone().filter(|_| !private),
+            visitor: agent.visitor.filter(|_| !private),
             weight: a.weight.max(b.weight),
+            query: better(a, b, |click| by_text(&click.query)).query.clone(),
+            private,
         }
     }
 

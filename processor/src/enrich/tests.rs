@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ingest::edge::{EdgeClass, EdgeRequest};
 use schemas::event::agent_hash;
 use schemas::link::DEFAULT_WORKSPACE;
+use schemas::privacy::{Asked, Privacy};
 use schemas::visitor::{VisitorKey, client_net, visitor};
 use schemas::{
     Analytics, Class, Click, ClickBuilder, ClickEvent, ClickId, ClickRows, Device, LinkHistory, LinkId, LinkStatus,
@@ -53,6 +54,7 @@ fn event() -> ClickEvent<'static> {
         status: 302,
         address: Some("203.0.113.77".parse().unwrap()),
         no_edge_id: false,
+        private: false,
         user_agent: CHROME,
         referrer: "https://News.example.org/story?id=1",
         language: "nl-nl,en;q=0.5",
@@ -81,6 +83,7 @@ fn request() -> EdgeRequest<'static> {
         country: "nl",
         region: "NL-NH",
         city: "Amsterdam",
+        asked: Asked::default(),
         language: "nl-nl,en;q=0.5",
         line_key: None,
     }
@@ -134,6 +137,43 @@ fn an_event_becomes_a_row() {
     assert_eq!((click.visitor, click.weight), (Some(42), 1.0));
     assert_eq!(click.user_agent.as_deref(), Some(CHROME));
     assert_eq!(click.import_id, None);
+}
+
+#[test]
+fn who_asks_for_privacy_is_counted_without_visitor_network_and_city() {
+    let enricher = enricher();
+    let key = VisitorKey([9; 16]);
+    let event = ClickEvent { private: true, ..event() };
+    let of_event = enricher.click(&event, UtcMicros(2_000_000));
+    let line = EdgeLine { visitor_key: Some(&key), ..line() };
+    for asked in [
+        Asked { gpc: true, ..Asked::default() },
+        Asked { dnt: true, ..Asked::default() },
+        Asked { outright: true, ..Asked::default() },
+    ] {
+        let of_line = edge_click(&enricher, &EdgeRequest { asked, ..request() }, line, None);
+        for click in [&of_event, &of_line] {
+            assert!(click.private);
+            assert_eq!((click.visitor, &click.client_net, &click.city), (None, &None, &None));
+            assert_eq!((click.country.as_deref(), click.region.as_deref()), (Some("NL"), Some("NH")));
+        }
+    }
+    let deaf = EnrichConfig { privacy: Privacy { gpc: false, ..Privacy::default() }, ..EnrichConfig::default() };
+    let asked = Asked { gpc: true, ..Asked::default() };
+    let heard = edge_click(&Enricher::new(&deaf).unwrap(), &EdgeRequest { asked, ..request() }, line, None);
+    assert!(!heard.private && heard.visitor.is_some() && heard.client_net.is_some());
+}
+
+#[test]
+fn of_a_query_the_listed_parameters_are_kept() {
+    let privacy = Privacy { query: vec!["x".to_owned()], ..Privacy::default() };
+    let enricher = Enricher::new(&EnrichConfig { privacy, ..EnrichConfig::default() }).unwrap();
+    let query = "utm_source=post&x=1&token=secret";
+    let of_event = enricher.click(&ClickEvent { query, ..event() }, UtcMicros(0));
+    let of_line = edge_click(&enricher, &EdgeRequest { query, ..request() }, line(), None);
+    assert_eq!((of_event.query.as_deref(), of_line.query.as_deref()), (Some("x=1"), Some("x=1")));
+    let click = self::enricher().click(&ClickEvent { query, ..event() }, UtcMicros(0));
+    assert_eq!((click.query, click.utm.source.as_deref()), (None, Some("post")));
 }
 
 #[test]

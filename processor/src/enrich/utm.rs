@@ -6,13 +6,10 @@ use std::sync::Arc;
 use percent_encoding::percent_decode;
 use schemas::click::Utm;
 use schemas::event::cut;
+use schemas::privacy::{UTM_NAMES as NAMES, UTM_PREFIX as PREFIX};
 
 /// The longest value that is kept, in bytes.
 const MAX_VALUE_BYTES: usize = 256;
-/// Their names, in the order of [`Utm`].
-const NAMES: [&str; 5] = ["source", "medium", "campaign", "term", "content"];
-/// What all names begin with.
-const PREFIX: &str = "utm_";
 
 /// The parameters of a query, without `?`, in the order of [`Utm`]: the first that has a value counts. `None` when
 /// there is none at all.

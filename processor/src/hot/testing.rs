@@ -56,6 +56,8 @@ pub(crate) fn click(id: u128, time: i64) -> Click {
         client_net: None,
         visitor: None,
         weight: 1.0,
+        query: None,
+        private: false,
     }
 }
 
@@ -110,6 +112,7 @@ fn event_of(id: u128, time: i64, link_id: LinkId, analytics: Analytics) -> Bytes
         status: 302,
         address: None,
         no_edge_id: false,
+        private: false,
         user_agent: "",
         referrer: "",
         language: "",

@@ -61,7 +61,8 @@ impl TableHandle {
                 return Ok(self.landed(version));
             }
             self.judge(&change, &others)?;
-            let lines = self.lines_of(&change, &id);
+            let mut lines = self.lines_of(&change, &id);
+            lines.extend(self.missing_columns()?);
             let bytes = print(&lines)
                 .map_err(|e| CommitError::Failed(self.place.corrupt(&Place::entry(self.version() + 1), e)))?;
             let version = self.version() + 1;
@@ -151,6 +152,14 @@ impl TableHandle {
             },
             Err(_) => Err(CommitError::Failed(failure)),
         }
+    }
+
+    /// What names the columns that the log lacks, if it lacks any.
+    fn missing_columns(&self) -> Result<Option<Line>, CommitError> {
+        let corrupt = |why| CommitError::Failed(self.place.corrupt(&Place::entry(self.version()), why));
+        let Some(meta) = &self.state.meta else { return Ok(None) };
+        let grown = meta.grown(self.table()).map_err(corrupt)?;
+        Ok(grown.map(|grown| Line { meta_data: Some(grown.line(self.table())), ..Line::default() }))
     }
 
     fn lines_of(&self, change: &Change, id: &str) -> Vec<Line> {

@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 
-use deltalake::kernel::StructType;
-use deltalake::kernel::engine::arrow_conversion::TryIntoKernel as _;
 use deltalake::kernel::transaction::TransactionError;
 use deltalake::logstore::CommitOrBytes;
 use schemas::UtcMicros;
 use schemas::tables::Table;
-use serde_json::json;
 use uuid::Uuid;
 
+use super::columns::{self, MetaData};
 use super::log::{CommitInfo, Line, Protocol, State, print};
 use super::place::Place;
 use super::replay;
@@ -43,24 +41,19 @@ pub(super) async fn create(place: &Place, lake: &Lake) -> Result<State, LakeErro
 
 fn first_entry(table: Table, options: &LakeOptions) -> Result<Vec<u8>, String> {
     let now = UtcMicros::now().0 / 1_000;
-    let schema: StructType = table.schema().as_ref().try_into_kernel().map_err(|e| format!("its columns: {e}"))?;
-    let schema = serde_json::to_string(&schema).map_err(|e| e.to_string())?;
     let keep = format!("interval {} seconds", options.keep.as_secs());
-    let meta_data = json!({
-        "id": Uuid::new_v4().to_string(),
-        "name": table.as_str(),
-        "description": null,
-        "format": { "provider": "parquet", "options": {} },
-        "schemaString": schema,
-        "partitionColumns": table.partitioned_by(),
-        "configuration": {
-            "delta.checkpointInterval": options.checkpoint_every.to_string(),
-            "delta.dataSkippingStatsColumns": table.stats_columns().join(","),
-            "delta.deletedFileRetentionDuration": keep,
-            "delta.logRetentionDuration": keep,
-        },
-        "createdTime": now,
-    });
+    let configuration = [
+        ("delta.checkpointInterval", options.checkpoint_every.to_string()),
+        ("delta.dataSkippingStatsColumns", table.stats_columns().join(",")),
+        ("delta.deletedFileRetentionDuration", keep.clone()),
+        ("delta.logRetentionDuration", keep),
+    ];
+    let meta_data = MetaData {
+        id: Uuid::new_v4().to_string(),
+        schema_string: columns::schema_string(table)?,
+        configuration: configuration.into_iter().map(|(key, value)| (key.to_owned(), Some(value))).collect(),
+        created_time: Some(now),
+    };
     let info = CommitInfo {
         timestamp: now,
         operation: "CREATE TABLE".to_owned(),
@@ -71,7 +64,7 @@ fn first_entry(table: Table, options: &LakeOptions) -> Result<Vec<u8>, String> {
     let lines = [
         Line { commit_info: Some(info), ..Line::default() },
         Line { protocol: Some(Protocol::OURS), ..Line::default() },
-        Line { meta_data: Some(meta_data), ..Line::default() },
+        Line { meta_data: Some(meta_data.line(table)), ..Line::default() },
     ];
     print(&lines).map_err(|e| e.to_string())
 }

@@ -7,13 +7,14 @@ use arrow::array::RecordBatch;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _};
 use object_store::path::Path;
+use parquet::arrow::ArrowWriter;
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
-use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::errors::ParquetError;
 use parquet::schema::types::ColumnPath;
 use schemas::UtcMicros;
 
-use super::read::Reader;
+use super::columns::completed;
+use super::read::{Reader, projected};
 use super::stats::Running;
 use super::write::{Encoded, ROW_GROUP_ROWS, event_times, properties};
 use super::{DataFile, LakeError, NewFile, Span, TableHandle};
@@ -49,12 +50,13 @@ impl TableHandle {
         let store = std::sync::Arc::clone(&self.place.store);
         let reader = Reader { store, path: Path::from(file.path.as_str()), size: file.size };
         let opened = tokio::time::timeout(self.place.deadline(), ParquetRecordBatchStreamBuilder::new(reader)).await;
-        let mut builder = opened.map_err(|_| self.place.too_late("reading rows"))?.map_err(failed)?;
-        if !columns.is_empty() {
-            let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
-            builder = builder.with_projection(mask);
-        }
-        let batches = builder.with_batch_size(BATCH_ROWS).build().map_err(failed)?;
+        let builder = opened.map_err(|_| self.place.too_late("reading rows"))?.map_err(failed)?;
+        let batches = projected(builder, columns).with_batch_size(BATCH_ROWS).build().map_err(failed)?;
+        let wanted: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
+        let batches = batches.map(move |batch| {
+            let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+            Ok(completed(table, batch?, &wanted)?)
+        });
         if file.rows <= BATCH_ROWS as u64 {
             // an open file holds a decompressor a column, far more than so few rows: it is read and closed at once
             let read = tokio::time::timeout(self.place.deadline(), batches.try_collect::<Vec<_>>()).await;

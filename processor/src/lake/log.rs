@@ -11,6 +11,7 @@ use schemas::UtcMicros;
 use schemas::time::DAY;
 use serde::{Deserialize, Serialize};
 
+use super::columns::MetaData;
 use super::stats::Stats;
 
 /// A data file of a table, as committed.
@@ -170,6 +171,8 @@ pub(super) struct State {
     pub(super) checkpoint: i64,
     pub(super) files: Vec<Arc<DataFile>>,
     pub(super) txns: BTreeMap<String, i64>,
+    /// What the log says of the table itself.
+    pub(super) meta: Option<Arc<MetaData>>,
     /// Files that were removed, with the time of it in milliseconds, as long as the log remembers.
     pub(super) dead: HashMap<String, i64>,
 }
@@ -194,6 +197,9 @@ impl State {
             }
             if let Some(txn) = &line.txn {
                 self.txns.insert(txn.app_id.clone(), txn.version);
+            }
+            if let Some(meta) = &line.meta_data {
+                self.meta = MetaData::deserialize(meta).ok().map(Arc::new);
             }
             if let Some(protocol) = &line.protocol {
                 refusal = refusal.or(protocol.refusal());

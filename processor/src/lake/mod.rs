@@ -23,6 +23,7 @@
 //! Failure: whatever fails leaves the table as it was, and at worst a file that nobody names. A commit whose answer
 //! is lost is looked up; if that fails too, the caller is told that it is unknown.
 
+mod columns;
 mod commit;
 mod create;
 mod durable;

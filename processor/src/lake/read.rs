@@ -15,7 +15,7 @@ use parquet::arrow::async_reader::{AsyncFileReader, ParquetRecordBatchStreamBuil
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
-use super::{DataFile, LakeError, TableHandle};
+use super::{DataFile, LakeError, TableHandle, columns};
 
 /// Rows of a batch that is read.
 const BATCH_ROWS: usize = 16 * 1024;
@@ -27,7 +27,8 @@ impl TableHandle {
     /// column `date` is in no file.
     ///
     /// # Errors
-    /// [`LakeError::Rows`] for a column that the file lacks and for a file that can't be read.
+    /// [`LakeError::Rows`] for a column that the file lacks and that isn't a later addition, and for a file that can't be
+    /// read.
     pub async fn read(&self, file: &DataFile, columns: &[&str]) -> Result<Vec<RecordBatch>, LakeError> {
         let read = tokio::time::timeout(self.place.deadline(), self.read_columns(file, columns)).await;
         let table = self.table();
@@ -42,15 +43,10 @@ impl TableHandle {
         let reader =
             Reader { store: Arc::clone(&self.place.store), path: Path::from(file.path.as_str()), size: file.size };
         let builder = ParquetRecordBatchStreamBuilder::new(reader).await?.with_batch_size(BATCH_ROWS);
-        if columns.is_empty() {
-            return builder.build()?.try_collect().await;
-        }
-        for column in columns {
-            builder.schema().index_of(column)?;
-        }
-        let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
-        let batches: Vec<RecordBatch> = builder.with_projection(mask).build()?.try_collect().await?;
-        batches.iter().map(|batch| in_order(batch, columns)).collect()
+        let builder = projected(builder, columns);
+        let batches: Vec<RecordBatch> = builder.build()?.try_collect().await?;
+        let table = self.table();
+        batches.into_iter().map(|batch| Ok(columns::completed(table, batch, columns)?)).collect()
     }
 }
 
@@ -85,9 +81,15 @@ impl AsyncFileReader for Reader {
     }
 }
 
-/// The batch with its columns in the order asked for.
-fn in_order(batch: &RecordBatch, columns: &[&str]) -> Result<RecordBatch, ParquetError> {
-    let schema = batch.schema();
-    let order: Result<Vec<usize>, _> = columns.iter().map(|column| schema.index_of(column)).collect();
-    Ok(batch.project(&order?)?)
+/// Reads only these columns, as far as the file has them; all when none are named.
+pub(super) fn projected(
+    builder: ParquetRecordBatchStreamBuilder<Reader>,
+    wanted: &[&str],
+) -> ParquetRecordBatchStreamBuilder<Reader> {
+    if wanted.is_empty() {
+        return builder;
+    }
+    let present = columns::present(builder.schema(), wanted);
+    let mask = ProjectionMask::columns(builder.parquet_schema(), present);
+    builder.with_projection(mask)
 }

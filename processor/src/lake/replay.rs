@@ -13,6 +13,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderB
 use serde::Deserialize;
 
 use super::LakeError;
+use super::columns::MetaData;
 use super::log::{Add, Line, Protocol, State, data_file, decode_path, parse};
 use super::place::{LOG, Place};
 use super::whole::{self, Sight};
@@ -161,7 +162,7 @@ async fn read_checkpoint(place: &Place, version: i64, files: &[Path]) -> Result<
 }
 
 /// The columns of a checkpoint that matter here.
-const COLUMNS: [&str; 4] = ["add", "remove", "txn", "protocol"];
+const COLUMNS: [&str; 5] = ["add", "remove", "txn", "protocol", "metaData"];
 
 fn decode(bytes: Bytes) -> Result<Vec<RecordBatch>, parquet::errors::ParquetError> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
@@ -217,7 +218,7 @@ impl<'a> Column<'a> {
 }
 
 fn take_rows(state: &mut State, batch: &RecordBatch) -> Result<(), String> {
-    let [add, remove, txn, protocol] = COLUMNS.map(|name| Column::of(batch, name));
+    let [add, remove, txn, protocol, meta_data] = COLUMNS.map(|name| Column::of(batch, name));
     let lacks = |what: &str| format!("a row of the checkpoint lacks {what}");
     for row in 0..batch.num_rows() {
         if let Some(add) = add.as_ref().filter(|column| column.is_set(row)) {
@@ -245,6 +246,14 @@ fn take_rows(state: &mut State, batch: &RecordBatch) -> Result<(), String> {
                 min_writer_version: protocol.int("minWriterVersion", row).ok_or_else(|| lacks("protocol"))?,
             };
             asked.refusal().map_or(Ok(()), Err)?;
+        }
+        if let Some(meta) = meta_data.as_ref().filter(|column| column.is_set(row)) {
+            state.meta = Some(Arc::new(MetaData {
+                id: meta.text("id", row).ok_or_else(|| lacks("metaData.id"))?.to_owned(),
+                schema_string: meta.text("schemaString", row).ok_or_else(|| lacks("metaData.schemaString"))?.to_owned(),
+                configuration: meta.texts("configuration", row),
+                created_time: meta.long("createdTime", row),
+            }));
         }
     }
     Ok(())

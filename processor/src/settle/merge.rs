@@ -200,6 +200,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn files_of_before_columns_came_are_merged_with_later_ones() {
+        let url = url::Url::parse("memory:///lake").unwrap();
+        let lake = Lake::with_store(Arc::new(InMemory::new()), url, LakeOptions::default()).unwrap();
+        let mut clicks = lake.table(Table::Clicks).await.unwrap();
+        let new = schemas::Click { private: true, query: Some("ref=1".into()), ..click(2, 2) };
+        let rows = [click(1, 1), new].map(|click| {
+            let mut builder = ClickBuilder::new();
+            builder.push(&click);
+            (builder.finish().unwrap(), click)
+        });
+        let old: Vec<usize> = (0..rows[0].0.num_columns() - 2).collect();
+        for batch in [rows[0].0.project(&old).unwrap(), rows[1].0.clone()] {
+            let add = clicks.write(&batch).await.unwrap();
+            clicks.commit(Change { add, ..Change::default() }).await.unwrap();
+        }
+        let parts = clicks.files().to_vec();
+        let add = merged(&clicks, &parts, Span::Hour).await.unwrap();
+        let change = Change { add: add.into_iter().collect(), remove: parts, ..Change::default() };
+        clicks.commit(change).await.unwrap();
+        let batch = clicks.read(&clicks.files()[0], &[]).await.unwrap().pop().unwrap();
+        let read = schemas::ClickRows::of(&batch).unwrap();
+        assert_eq!([read.row(0).unwrap(), read.row(1).unwrap()], rows.map(|(_, click)| click));
+    }
+
+    #[tokio::test]
     async fn nothing_merged_is_no_file() {
         let url = url::Url::parse("memory:///lake").unwrap();
         let lake = Lake::with_store(Arc::new(InMemory::new()), url, LakeOptions::default()).unwrap();

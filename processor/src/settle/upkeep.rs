@@ -9,6 +9,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::{AsArray as _, BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::TimestampMicrosecondType;
+use arrow::error::ArrowError;
 use schemas::UtcMicros;
 use schemas::tables::Table;
 use schemas::time::HOUR;
@@ -28,6 +32,8 @@ const MERGES_A_PASS: u64 = 8;
 const BACKLOG: f64 = 10.0;
 /// With more files than that readers wait for merges sooner than for the hot path.
 const MANY_FILES: usize = 400;
+/// A rejected line goes within this time of its days, though its file holds later ones.
+const EXPIRE_WITHIN: Duration = Duration::from_secs(3_600);
 /// Small tables are put together when they have this many files.
 const MANY_SMALL_FILES: usize = 16;
 /// A file of a small table is left alone from this size on.
@@ -227,25 +233,116 @@ async fn put_together(table: &mut TableHandle) -> Result<u64, SettleError> {
     Ok(u64::from(swap(table, small, add, true).await?))
 }
 
-/// Removes files whose newest row is older than `keep_from`.
-async fn expire(table: &mut TableHandle, keep_from: UtcMicros) -> Result<u64, SettleError> {
-    let old = table.files().iter().filter(|file| file.max_time.is_some_and(|max| max < keep_from));
+/// Removes the rejected lines from before `keep_from`: at once where a file holds no others, else within
+/// [`EXPIRE_WITHIN`].
+async fn expire(rejects: &mut TableHandle, keep_from: UtcMicros) -> Result<u64, SettleError> {
+    let overdue = keep_from.minus(EXPIRE_WITHIN);
+    let is_over = |file: &DataFile| file.max_time.is_some_and(|max| max < keep_from);
+    let is_mixed = |file: &DataFile| !is_over(file) && file.min_time.is_some_and(|min| min < overdue);
+    let old = rejects.files().iter().filter(|file| is_over(file) || is_mixed(file));
     let remove: Vec<Arc<DataFile>> = old.cloned().collect();
     if remove.is_empty() {
         return Ok(0);
     }
+    let mut rows = Vec::new();
+    for file in remove.iter().filter(|file| is_mixed(file)) {
+        for batch in rejects.read(file, &[]).await? {
+            rows.extend(
+                since(&batch, keep_from).map_err(|source| SettleError::Rows { table: Table::Rejects, source })?,
+            );
+        }
+    }
+    let add = if rows.is_empty() { Vec::new() } else { rejects.write_spanning(&rows, Span::Day).await? };
     let count = remove.len() as u64;
-    let change = Change { remove, ..Change::default() };
-    match table.commit(fenced(table, change)).await {
+    let change = Change { add, remove, ..Change::default() };
+    match rejects.commit(fenced(rejects, change)).await {
         Ok(_) => Ok(count),
         Err(CommitError::Failed(source)) => Err(source.into()),
         Err(_) => Ok(0),
     }
 }
 
+/// The rejected lines from `keep_from` on, if there are any.
+fn since(batch: &RecordBatch, keep_from: UtcMicros) -> Result<Option<RecordBatch>, ArrowError> {
+    let at = batch.column_by_name("at").and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>());
+    let at = at.ok_or_else(|| ArrowError::SchemaError("rejected lines lack their time".to_owned()))?;
+    let kept: BooleanArray = at.values().iter().map(|at| Some(*at >= keep_from.0)).collect();
+    let rows = filter_record_batch(batch, &kept)?;
+    Ok((rows.num_rows() > 0).then_some(rows))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lake::{Lake, LakeOptions};
+    use arrow::array::{BinaryArray, Int64Array, StringArray, TimestampMicrosecondArray};
+    use object_store::ObjectStoreExt as _;
+    use object_store::memory::InMemory;
+    use schemas::time::DAY;
+
+    /// A table with lines rejected at these times, in one file.
+    async fn rejected(at: &[UtcMicros]) -> (TableHandle, Arc<InMemory>) {
+        let url = url::Url::parse("memory:///lake").unwrap();
+        let store = Arc::new(InMemory::new());
+        let options = LakeOptions { keep: Duration::from_secs(3_600), ..LakeOptions::default() };
+        let lake = Lake::with_store(Arc::clone(&store) as _, url, options).unwrap();
+        let mut table = lake.table(Table::Rejects).await.unwrap();
+        let count = at.len();
+        let times = TimestampMicrosecondArray::from_iter_values(at.iter().map(|at| at.0)).with_timezone("UTC");
+        let rows = RecordBatch::try_new(
+            Table::Rejects.schema(),
+            vec![
+                Arc::new(times),
+                Arc::new(StringArray::from(vec!["default"; count])),
+                Arc::new(StringArray::from(vec![None::<&str>; count])),
+                Arc::new(StringArray::from(vec!["log"; count])),
+                Arc::new(Int64Array::from_iter_values(0..count as i64)),
+                Arc::new(StringArray::from(vec!["bad_line"; count])),
+                Arc::new(BinaryArray::from_iter_values(std::iter::repeat_n(b"198.51.100.7", count))),
+            ],
+        );
+        let add = table.write_spanning(&[rows.unwrap()], Span::Day).await.unwrap();
+        table.commit(Change { add, ..Change::default() }).await.unwrap();
+        (table, store)
+    }
+
+    async fn times(table: &TableHandle) -> Vec<i64> {
+        let mut found = Vec::new();
+        for file in table.files() {
+            for batch in table.read(file, &["at"]).await.unwrap() {
+                found.extend(batch.column(0).as_primitive::<TimestampMicrosecondType>().values());
+            }
+        }
+        found
+    }
+
+    #[tokio::test]
+    async fn rejected_lines_expire_each_by_its_own_time() {
+        let day = UtcMicros(20_526 * DAY);
+        let at = |hour: u64| day.plus(Duration::from_secs(hour * 3_600));
+        let (mut table, store) = rejected(&[at(1), at(2), at(20)]).await;
+        assert_eq!(table.files().len(), 1);
+        let paths = |table: &TableHandle| table.files().iter().map(|file| file.path.clone()).collect::<Vec<_>>();
+        let whole = paths(&table);
+        let first = object_store::path::Path::from(format!("lake/rejects/{}", whole[0]));
+        assert!(store.get(&first).await.is_ok());
+        for (keep_from, left) in [
+            (at(1), vec![at(1), at(2), at(20)]),
+            (at(2), vec![at(1), at(2), at(20)]), // its hour isn't over
+            (at(3), vec![at(20)]),
+            (at(20), vec![at(20)]),
+            (at(21), vec![]),
+        ] {
+            expire(&mut table, keep_from).await.unwrap();
+            assert_eq!(times(&table).await, left.iter().map(|at| at.0).collect::<Vec<_>>(), "{keep_from}");
+        }
+        // what has left the table leaves the storage too
+        table.maintain(UtcMicros::now().plus(Duration::from_secs(3 * 3_600))).await.unwrap();
+        for path in whole {
+            let path = object_store::path::Path::from(format!("lake/rejects/{path}"));
+            assert!(store.get(&path).await.is_err(), "{path}");
+        }
+    }
 
     #[test]
     fn merges_wait_for_a_backlog_unless_files_are_many() {

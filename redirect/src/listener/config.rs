@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use ipnet::IpNet;
+use schemas::privacy::Privacy;
 
 use super::cache::CacheLimits;
 use super::edge::Edge;
@@ -28,6 +29,8 @@ pub struct ListenerConfig {
     pub edge: Edge,
     /// The header with the client's address.
     pub client_ip_header: HeaderName,
+    /// Who asks for privacy, and what is kept of queries.
+    pub privacy: Privacy,
     /// How long each layer may keep an answer.
     pub ttls: Ttls,
     /// What bounds the link cache.
@@ -50,6 +53,7 @@ impl ListenerConfig {
             edge_only: false,
             edge: Edge::none(),
             client_ip_header: HeaderName::from_static("x-forwarded-for"),
+            privacy: Privacy::default(),
             ttls: Ttls::default(),
             cache: CacheLimits::default(),
             connections: 16_384,

@@ -32,6 +32,8 @@ pub(super) fn write(worker: &Worker, peer: &Peer, head: &Parts, wanted: &Wanted<
         false => peer.address,
     };
     let place = if peer.trusted { shared.edge.place().of(&head.headers) } else { Place::default() };
+    let private = shared.privacy.is_private(wanted.fields.asked);
+    let query = shared.privacy.kept(head.uri.query().unwrap_or_default());
     let agent = text(wanted.fields.user_agent);
     let agent = cut(&agent, MAX_TEXT_BYTES);
     let (referrer, language) = (text(wanted.fields.referrer), text(wanted.fields.language));
@@ -53,10 +55,11 @@ pub(super) fn write(worker: &Worker, peer: &Peer, head: &Parts, wanted: &Wanted<
         status: STATUS,
         address: Some(address),
         no_edge_id: identity.no_edge_id,
+        private,
         user_agent: agent,
         referrer: &referrer,
         language: &language,
-        query: head.uri.query().unwrap_or_default(),
+        query: &query,
         country: &country,
         region: &region,
         city: &city,
@@ -65,7 +68,8 @@ pub(super) fn write(worker: &Worker, peer: &Peer, head: &Parts, wanted: &Wanted<
     };
     let appended = worker.journal().append(target.analytics, |time, out| {
         event.event_time = time;
-        event.visitor = shared.keys.key_of(time.day()).map(|key| visitor(&key, address, agent));
+        let key = shared.keys.key_of(time.day()).filter(|_| !private);
+        event.visitor = key.map(|key| visitor(&key, address, agent));
         wire::encode(&event, out);
     });
     worker.cells().event(match appended {

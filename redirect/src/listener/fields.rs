@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use schemas::privacy::{Asked, asks};
 
 /// The headers that announce a fetch ahead of a click, in the order in which an event lists them.
 const PURPOSE: [&str; 4] = ["sec-purpose", "purpose", "x-moz", "x-purpose"];
@@ -15,6 +16,8 @@ pub(super) struct Fields<'a> {
     pub(super) user_agent: Option<&'a HeaderValue>,
     pub(super) referrer: Option<&'a HeaderValue>,
     pub(super) language: Option<&'a HeaderValue>,
+    /// Whether the client asks for privacy.
+    pub(super) asked: Asked,
     pub(super) host: Host<'a>,
     purpose: [Option<&'a HeaderValue>; PURPOSE.len()],
 }
@@ -51,11 +54,16 @@ impl<'a> Fields<'a> {
             header::ACCEPT_LANGUAGE => first(&mut self.language),
             _ => {
                 let name = name.as_str();
-                // all four names are of these lengths, and few others are
-                if matches!(name.len(), 5 | 7 | 9 | 11)
-                    && let Some(at) = PURPOSE.iter().position(|&known| known == name)
-                {
-                    first(&mut self.purpose[at]);
+                // all names that matter are of these lengths, and few others are
+                match name.len() {
+                    3 if name == "dnt" => self.asked.dnt |= asks(value.as_bytes()),
+                    7 if name == "sec-gpc" => self.asked.gpc |= asks(value.as_bytes()),
+                    5 | 7 | 9 | 11 => {
+                        if let Some(at) = PURPOSE.iter().position(|&known| known == name) {
+                            first(&mut self.purpose[at]);
+                        }
+                    }
+                    _ => {}
                 }
             }
         }
@@ -147,6 +155,20 @@ mod tests {
         assert_eq!(text(fields.referrer), "r");
         assert_eq!(text(fields.language), "d\u{fffd}");
         assert_eq!(text(None), "");
+    }
+
+    #[test]
+    fn who_asks_for_privacy_is_heard() {
+        for (lines, gpc, dnt) in [
+            (&[("sec-gpc", "1")][..], true, false),
+            (&[("dnt", "1")], false, true),
+            (&[("dnt", "0"), ("sec-gpc", "")], false, false),
+            (&[("dnt", "0"), ("dnt", "1")], false, true),
+            (&[("dnx", "1"), ("sec-gpx", "1")], false, false),
+        ] {
+            let asked = Fields::of(&headers(lines)).asked;
+            assert_eq!((asked.gpc, asked.dnt), (gpc, dnt), "{lines:?}");
+        }
     }
 
     #[test]

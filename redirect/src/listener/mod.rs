@@ -178,6 +178,7 @@ impl Listener {
             client_header: ClientHeader::new(config.client_ip_header.clone()),
             trusted: Networks::new(&config.trusted_proxies),
             edge_only: config.edge_only,
+            privacy: config.privacy.clone(),
         }
     }
 }

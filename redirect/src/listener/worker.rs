@@ -15,6 +15,7 @@ use http::Method;
 use http::request::Parts;
 use ingest::journal::WorkerJournal;
 use schemas::code;
+use schemas::privacy::Privacy;
 
 use super::answers::{Answer, Answers};
 use super::cache::{LinkCache, Unavailable};
@@ -40,6 +41,7 @@ pub(super) struct Shared {
     pub(super) client_header: ClientHeader,
     pub(super) trusted: Networks,
     pub(super) edge_only: bool,
+    pub(super) privacy: Privacy,
 }
 
 impl Shared {

@@ -6,7 +6,7 @@ use super::super::sniff;
 use super::super::testing::{requests, verdicts};
 use super::*;
 
-const LINE: &str = r#"{"level":"info","ts":1773480413.1234567,"logger":"http.log.access.log0","msg":"handled request","request":{"remote_ip":"198.51.100.5","remote_port":"41342","client_ip":"2001:db8:31::7","proto":"HTTP/2.0","method":"GET","host":"Go.example.com","uri":"/%E5%A5%BD?s=1","headers":{"User-Agent":["He said \"hi\" 好"],"Referer":["https://news.example.org/"],"Accept-Language":["nl"],"Cookie":["REDACTED"],"X-Request-Id":["from-client"]},"tls":{"resumed":false}},"bytes_read":0,"user_id":"","duration":0.0009,"size":0,"status":302,"resp_headers":{"Server":["Caddy"],"Cache-Status":["Souin; hit; ttl=7; key=GET-https-go.example.com-/k7Qp2"]},"request_id":"2ba96288-3f00-4860-a6e9-5675f14021bd"}"#;
+const LINE: &str = r#"{"level":"info","ts":1773480413.1234567,"logger":"http.log.access.log0","msg":"handled request","request":{"remote_ip":"198.51.100.5","remote_port":"41342","client_ip":"2001:db8:31::7","proto":"HTTP/2.0","method":"GET","host":"Go.example.com","uri":"/%E5%A5%BD?s=1","headers":{"User-Agent":["He said \"hi\" 好"],"Referer":["https://news.example.org/"],"Accept-Language":["nl"],"Sec-Gpc":["1"],"Cookie":["REDACTED"],"X-Request-Id":["from-client"]},"tls":{"resumed":false}},"bytes_read":0,"user_id":"","duration":0.0009,"size":0,"status":302,"resp_headers":{"Server":["Caddy"],"Cache-Status":["Souin; hit; ttl=7; key=GET-https-go.example.com-/k7Qp2"]},"request_id":"2ba96288-3f00-4860-a6e9-5675f14021bd"}"#;
 const ID: &str = r#","request_id":"2ba96288-3f00-4860-a6e9-5675f14021bd""#;
 
 #[test]
@@ -18,6 +18,7 @@ fn a_line_is_read_whole() {
         assert_eq!((request.method, request.status, request.class), (Some(Method::Get), 302, EdgeClass::Edge));
         assert_eq!(request.address.map(|address| address.to_string()).as_deref(), Some("2001:db8:31::7"));
         assert_eq!((request.user_agent, request.language), ("He said \"hi\" 好", "nl"));
+        assert_eq!((request.asked.gpc, request.asked.dnt), (true, false));
         assert_eq!(request.line_key, Some(&b"2ba96288-3f00-4860-a6e9-5675f14021bd"[..]));
     });
     assert_eq!(verdicts(Format::Caddy, LINE), ["edge"]);

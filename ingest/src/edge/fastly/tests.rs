@@ -6,7 +6,7 @@ use super::super::testing::{requests, requests_with, verdicts, verdicts_with};
 use super::super::{SniffError, sniff};
 use super::*;
 
-const LINE: &str = r#"<134>2026-03-14T09:26:10Z cache-fra-eddf8230021 shortlinks[411]: {"timestamp":"2026-03-14T10:26:10+0100","client_ip":"2001:db8:44::9","geo_country":"DE","geo_region":"BE","geo_city":"berlin","host":"Go.example.com","url":"/k7Qp2?q=a|b","request_method":"GET","request_referer":"https://ö.example/","request_user_agent":"weird \"agent\"\tä","response_state":"HIT","response_status":302,"response_body_size":0,"fastly_is_edge":true,"request_id":"fc84c813d96f14c23e057c0a0a5d1268"}"#;
+const LINE: &str = r#"<134>2026-03-14T09:26:10Z cache-fra-eddf8230021 shortlinks[411]: {"timestamp":"2026-03-14T10:26:10+0100","client_ip":"2001:db8:44::9","geo_country":"DE","request_sec_gpc":"1","geo_region":"BE","geo_city":"berlin","host":"Go.example.com","url":"/k7Qp2?q=a|b","request_method":"GET","request_referer":"https://ö.example/","request_user_agent":"weird \"agent\"\tä","response_state":"HIT","response_status":302,"response_body_size":0,"fastly_is_edge":true,"request_id":"fc84c813d96f14c23e057c0a0a5d1268"}"#;
 
 fn configured(pairs: &[(&str, &str)]) -> Settings {
     let fastly = pairs.iter().map(|(name, key)| ((*name).to_owned(), (*key).to_owned())).collect();
@@ -23,6 +23,7 @@ fn a_line_is_read_whole() {
         assert_eq!(request.address.map(|address| address.to_string()).as_deref(), Some("2001:db8:44::9"));
         assert_eq!((request.user_agent, request.country), ("weird \"agent\"\tä", "DE"));
         assert_eq!((request.region, request.city), ("BE", "berlin"));
+        assert_eq!((request.asked.gpc, request.asked.dnt), (true, false));
         assert_eq!(request.line_key, Some(&b"fc84c813d96f14c23e057c0a0a5d1268"[..]));
     });
     assert_eq!(verdicts(Format::Fastly, LINE), ["edge"]);

@@ -98,11 +98,12 @@ fn zone_and_captures_are_configured() {
 }
 
 #[test]
-fn places_that_the_edge_in_front_tells_are_captured() {
-    let captures = ["cf-ipcountry", "cf-region-code", "cf-ipcity"].map(str::to_owned).to_vec();
+fn places_and_who_asks_for_privacy_are_captured() {
+    let captures = ["cf-ipcountry", "cf-region-code", "cf-ipcity", "sec-gpc", "dnt"].map(str::to_owned).to_vec();
     let settings = Settings { haproxy_captures: captures, ..Settings::default() };
-    requests_with(Format::Haproxy, &LINE.replace(BRACES, "{NL|NH|Den Haag} "), &settings, |request| {
+    requests_with(Format::Haproxy, &LINE.replace(BRACES, "{NL|NH|Den Haag||1} "), &settings, |request| {
         assert_eq!((request.country, request.region, request.city), ("NL", "NH", "Den Haag"));
+        assert_eq!((request.asked.gpc, request.asked.dnt), (false, true));
     });
 }
 

@@ -68,8 +68,8 @@ fn the_built_in_formats_are_read_alike() {
 
 #[test]
 fn a_line_of_ones_own_is_read_whole() {
-    let format = r#"$msec|$http_x_forwarded_for|$remote_addr|"$request_method $scheme://$host$uri$is_args$args"|$status|"$http_user_agent"|$request_id|$geoip2_country_code|$geoip2_region_code|$geoip2_city"#;
-    let line = r#"<190>Mar 14 09:26:53 web nginx: 1773480413.123|198.51.100.1, 198.51.100.2|203.0.113.9|"GET https://Go.example.com/k7Qp2?u=a/b"|302|"a \"b\" \x22c\x22 | d"|op-1|NL|-|Den Haag"#;
+    let format = r#"$msec|$http_x_forwarded_for|$remote_addr|"$request_method $scheme://$host$uri$is_args$args"|$status|"$http_user_agent"|$request_id|$geoip2_country_code|$geoip2_region_code|$geoip2_city|$http_dnt"#;
+    let line = r#"<190>Mar 14 09:26:53 web nginx: 1773480413.123|198.51.100.1, 198.51.100.2|203.0.113.9|"GET https://Go.example.com/k7Qp2?u=a/b"|302|"a \"b\" \x22c\x22 | d"|op-1|NL|-|Den Haag|1"#;
     requests_with(Format::NginxLogFormat, line, &settings(format), |request| {
         assert_eq!(request.time.to_string(), "2026-03-14T09:26:53.123Z");
         assert_eq!((request.host, request.path, request.query), ("go.example.com", "/k7Qp2", "u=a/b"));
@@ -77,6 +77,7 @@ fn a_line_of_ones_own_is_read_whole() {
         assert_eq!(request.address, Some([203, 0, 113, 9].into()));
         assert_eq!((request.user_agent, request.line_key), (r#"a "b" "c" | d"#, Some(&b"op-1"[..])));
         assert_eq!((request.country, request.region, request.city), ("NL", "", "Den Haag"));
+        assert_eq!((request.asked.gpc, request.asked.dnt), (false, true));
     });
     assert_eq!(verdicts_with(Format::NginxLogFormat, line, &settings(format)), ["origin"]);
     let bare = line.split_once("nginx: ").unwrap().1;

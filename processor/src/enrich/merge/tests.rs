@@ -179,6 +179,25 @@ fn an_id_of_two_networks_agents_or_tenants_is_no_correction() {
     }
 }
 
+#[test]
+fn a_log_line_tells_nothing_of_who_asked_the_origin_for_privacy() {
+    let event = Click { visitor: None, private: true, ..record(Source::Origin, Some(Method::Get), Some(CHROME)) };
+    let line = Click {
+        client_net: known("203.0.113.0/24"),
+        country: known("NL"),
+        region: known("UT"),
+        city: known("Utrecht"),
+        ..record(Source::Recovered, Some(Method::Get), Some(CHROME))
+    };
+    assert!(Facts::of(&event).knows_better_than(&Facts::of(&line)), "a late event corrects the row");
+    let again = ENRICHER.merged(&event, &line).unwrap();
+    assert!(!Facts::of(&line).knows_better_than(&Facts::of(&again)), "and its line no more");
+    for merged in [again, ENRICHER.merged(&line, &event).unwrap()] {
+        assert_eq!((merged.visitor, merged.client_net, merged.city, merged.private), (None, None, None, true));
+        assert_eq!((merged.country.as_deref(), merged.region.as_deref()), (Some("NL"), Some("UT")));
+    }
+}
+
 /// Records that can be of one request: one client, of whom each record knows more or less.
 fn any_record() -> impl Strategy<Value = Click> {
     let pick = |words: &'static [Option<&'static str>]| proptest::sample::select(words);
@@ -194,11 +213,14 @@ fn any_record() -> impl Strategy<Value = Click> {
         pick(&[None, Some("news.example"), Some("t.example")]),
         pick(&[None, Some("nl"), Some("en")]),
         pick(&[None, Some("NL"), Some("BE")]),
-        pick(&[None, Some("Utrecht")]),
+        pick(&[None, Some("Utrecht"), Some("Gent")]),
         pick(&[None, Some("post"), Some("mail")]),
+        pick(&[None, Some("UT"), Some("VLG")]),
+        pick(&[None, Some("ref=1"), Some("ref=2")]),
+        proptest::bool::weighted(0.2),
     );
     (whose, who, where_from).prop_map(|((source, time, ingest, import), (agent, method, ahead, network), from)| {
-        let (net, referrer, language, country, city, medium) = from;
+        let (net, referrer, language, country, city, medium, region, query, private) = from;
         let ahead = (ahead && method != Some(Method::Head)).then(|| ENRICHER.classifier().by_header("header/purpose"));
         let mut click = record(source, method, agent);
         if let Some(ahead) = ahead.flatten() {
@@ -213,11 +235,15 @@ fn any_record() -> impl Strategy<Value = Click> {
             event_time: UtcMicros(time),
             ingest_time: UtcMicros(ingest),
             import_id: import.map(Arc::from),
-            client_net: net.map(Arc::from),
             referrer: referrer.map(Arc::from),
             language: language.map(Arc::from),
             country: country.map(Arc::from),
-            city: country.and(city).map(Arc::from),
+            region: country.and(region).map(Arc::from),
+            city: country.and(city).filter(|_| !private).map(Arc::from),
+            client_net: net.filter(|_| !private).map(Arc::from),
+            visitor: click.visitor.filter(|_| !private),
+            query: query.map(Arc::from),
+            private,
             ..click
         }
     })
@@ -243,6 +269,14 @@ proptest! {
         prop_assert_eq!(merged(&both, &b), both);
     }
 
+    /// Only one of the records may know.
+    #[test]
+    fn who_asked_for_privacy_has_it_whoever_tells(a in any_record(), b in any_record(), c in any_record()) {
+        let all = merged(&merged(&a, &b), &c);
+        prop_assert_eq!(all.private, a.private || b.private || c.private);
+        prop_assert!(!all.private || (&all.visitor, &all.client_net, &all.city) == (&None, &None, &None));
+    }
+
     #[test]
     fn nothing_known_is_lost(a in any_record(), b in any_record()) {
         let both = merged(&a, &b);
@@ -250,7 +284,9 @@ proptest! {
             prop_assert!(both.referrer.is_some() || one.referrer.is_none());
             prop_assert!(both.language.is_some() || one.language.is_none());
             prop_assert!(both.country.is_some() || one.country.is_none());
-            prop_assert!(both.client_net.is_some() || one.client_net.is_none());
+            prop_assert!(both.client_net.is_some() || one.client_net.is_none() || both.private);
+            prop_assert!(both.query.is_some() || one.query.is_none());
+            prop_assert!(both.private || !one.private);
             prop_assert!(both.method == Some(Method::Head) || one.method != Some(Method::Head));
             prop_assert!(both.user_agent.as_deref() == Some(CHROME) || one.user_agent.as_deref() != Some(CHROME));
             prop_assert!(both.method != Some(Method::Head) || both.verdict.class != Class::Human);
@@ -270,7 +306,7 @@ proptest! {
         prop_assert!(Facts::of(&a).is_of_one_request_with(&Facts::of(&b)));
         if !Facts::of(&b).knows_better_than(&Facts::of(&a)) {
             // what facts don't look at: when it was, who brought it, which visitor an agent has
-            let seen = |click: &Click| (click.source, click.method, click.user_agent.clone(), click.referrer.clone(), click.language.clone(), click.country.clone(), click.city.clone(), click.client_net.clone(), click.utm.clone());
+            let seen = |click: &Click| (click.source, click.method, click.user_agent.clone(), click.referrer.clone(), click.language.clone(), click.country.clone(), click.city.clone(), click.client_net.clone(), click.utm.clone(), (click.region.clone(), click.query.clone(), click.private));
             prop_assert_eq!(seen(&both), seen(&a));
         }
     }

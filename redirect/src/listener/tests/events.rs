@@ -3,6 +3,7 @@
 use ingest::edge::IdMode;
 use ingest::journal::JournalConfig;
 use ingest::ports::VisitorKeys;
+use schemas::privacy::Privacy;
 use schemas::visitor::visitor;
 use schemas::{Analytics, ClickEvent, ClickId, Method, UtcMicros, wire};
 
@@ -65,10 +66,11 @@ async fn an_event_says_all_that_the_request_said() {
         status: 302,
         address: Some(address),
         no_edge_id: false,
+        private: false,
         user_agent: "UA/1.0",
         referrer: "https://t.co/x",
         language: "de-AT",
-        query: "utm_source=x&é=1",
+        query: "utm_source=x",
         country: "AT",
         region: "9",
         city: "Vienna",
@@ -76,6 +78,25 @@ async fn an_event_says_all_that_the_request_said() {
         provider: "nginx",
     };
     assert_eq!(*event, expected);
+}
+
+#[tokio::test]
+async fn who_asks_for_privacy_has_no_visitor_and_of_a_query_only_what_may_be_is_kept() {
+    for (gpc, dnt) in [(true, true), (true, false), (false, true)] {
+        let rig = Rig::with(|config| config.privacy = Privacy { gpc, dnt, query: vec!["ref".to_owned()] }).await;
+        rig.link("k", Analytics::Billed).await;
+        for header in ["Sec-GPC: 1", "DNT: 1", "DNT: 0"] {
+            let head = format!("GET /k?email=a&ref=1&utm_term=t HTTP/1.1\r\nHost: {DOMAIN}\r\n{header}\r\n");
+            assert_eq!(rig.ask(&head).await.status, 302);
+        }
+        let bytes = rig.events().await;
+        let events = decode(&bytes);
+        assert_eq!(events.iter().map(|event| event.private).collect::<Vec<_>>(), [gpc, dnt, false]);
+        for event in events {
+            assert_eq!(event.visitor.is_none(), event.private);
+            assert_eq!(event.query, "ref=1&utm_term=t");
+        }
+    }
 }
 
 #[tokio::test]

@@ -115,6 +115,7 @@ impl Crowd {
             status: 302,
             address: Some(IpAddr::V4(Ipv4Addr::from_bits(chance.random()))),
             no_edge_id: false,
+            private: false,
             user_agent,
             referrer,
             language,
