@@ -14,7 +14,7 @@
 //!
 //! Invariants
 //! * Nothing leaves `human` for its behaviour once its hour is final, and nothing ever comes into it.
-//! * Memory is bounded by [`MOST_ROWS`], whatever comes in a stretch: of more the visitors are looked at in parts.
+//! * Memory is bounded by `MOST_ROWS`, whatever comes in a stretch: of more the visitors are looked at in parts.
 //!
 //! Failure: killed in between, nothing has changed. The next start looks at the last hour again; what was moved before is
 //! known by its reason.
