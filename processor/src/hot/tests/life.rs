@@ -24,6 +24,32 @@ async fn a_lake_that_is_down_is_waited_for() {
     assert_eq!(world.ids(Table::Clicks).await.len(), 9);
 }
 
+/// Of a backlog that is worked off without a pause, all that has been heard of has landed after every commit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backlog_is_as_old_as_what_is_read_during_a_commit() {
+    let world = World::new();
+    let log = Log::new();
+    let hot = world.start();
+    hot.read(&log).await;
+    let begin = log.click(0, now());
+    world.until(&log, begin).await;
+    let [one, next] = [Gate::new(), Gate::new()];
+    world.store.arm(ENTRY, 1, Fault::Hold(one.clone()));
+    world.store.arm(ENTRY, 2, Fault::Hold(next.clone()));
+    log.click(1, now());
+    one.reached().await;
+    // three are read at once: those before the last three have been handed over
+    let end = log.clicks(2..8, now() - 60 * SECOND);
+    log.until_read(end).await;
+    one.open();
+    next.reached().await;
+    let lag = hot.status.borrow().lag_seconds;
+    next.open();
+    world.until(&log, end).await;
+    hot.drain().await.unwrap();
+    assert!(lag >= 60.0, "{lag} s");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sealed_journal_is_closed_when_the_lake_holds_all_of_it() {
     let world = World::new();

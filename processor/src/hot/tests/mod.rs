@@ -101,14 +101,25 @@ impl World {
 
     /// The lowest rate recorded of each second, whatever the link.
     pub(super) async fn rates(&self) -> BTreeMap<i64, f64> {
+        let mut rates = BTreeMap::new();
+        for ((_, second), rate) in self.recorded().await {
+            let lowest = rates.entry(second).or_insert(rate);
+            *lowest = rate.min(*lowest);
+        }
+        rates
+    }
+
+    /// The lowest rate recorded of each link and second.
+    pub(super) async fn recorded(&self) -> BTreeMap<(String, i64), f64> {
         let table = self.table(Table::Sampling).await;
         let mut rates = BTreeMap::new();
         for file in table.files() {
-            for batch in table.read(file, &["second", "rate"]).await.unwrap() {
-                let seconds = batch.column(0).as_primitive::<TimestampMicrosecondType>().values();
-                let of = batch.column(1).as_primitive::<Float64Type>().values();
-                for (second, rate) in seconds.iter().zip(of) {
-                    let lowest = rates.entry(second / SECOND).or_insert(*rate);
+            for batch in table.read(file, &["link_id", "second", "rate"]).await.unwrap() {
+                let links = batch.column(0).as_string::<i32>();
+                let seconds = batch.column(1).as_primitive::<TimestampMicrosecondType>().values();
+                let of = batch.column(2).as_primitive::<Float64Type>().values();
+                for ((link, second), rate) in links.iter().zip(seconds).zip(of) {
+                    let lowest = rates.entry((link.unwrap().to_owned(), second / SECOND)).or_insert(*rate);
                     *lowest = rate.min(*lowest);
                 }
             }
