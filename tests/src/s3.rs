@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use hyper::body::Incoming;
@@ -41,7 +42,15 @@ impl S3 {
     /// # Errors
     /// When it can't listen.
     pub async fn start(buckets: &[&str]) -> Result<Self> {
-        Self::serve(buckets, false).await
+        Self::serve(buckets, false, Duration::ZERO).await
+    }
+
+    /// The same, but each object that is put takes so long.
+    ///
+    /// # Errors
+    /// When it can't listen.
+    pub async fn slow(buckets: &[&str], put: Duration) -> Result<Self> {
+        Self::serve(buckets, false, put).await
     }
 
     /// The same, but it creates what is there already, as some that speak S3 do.
@@ -49,10 +58,10 @@ impl S3 {
     /// # Errors
     /// When it can't listen.
     pub async fn careless(buckets: &[&str]) -> Result<Self> {
-        Self::serve(buckets, true).await
+        Self::serve(buckets, true, Duration::ZERO).await
     }
 
-    async fn serve(buckets: &[&str], is_careless: bool) -> Result<Self> {
+    async fn serve(buckets: &[&str], is_careless: bool, put: Duration) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("highwater-s3-").tempdir()?;
         for bucket in buckets {
             std::fs::create_dir(folder.path().join(bucket))?;
@@ -73,12 +82,16 @@ impl S3 {
                     let (service, turn) = (service.clone(), Arc::clone(&turn));
                     let is_conditional =
                         [IF_NONE_MATCH, IF_MATCH].iter().any(|name| request.headers().contains_key(name));
-                    let is_conditional = is_conditional && request.method() == Method::PUT;
+                    let is_put = request.method() == Method::PUT;
+                    let is_conditional = is_conditional && is_put;
                     if is_careless && is_conditional {
                         // what isn't there is no obstacle
                         let _gone = std::fs::remove_file(objects.join(request.uri().path().trim_start_matches('/')));
                     }
                     async move {
+                        if is_put {
+                            tokio::time::sleep(put).await;
+                        }
                         let _turn = if is_conditional { Some(turn.lock().await) } else { None };
                         Service::call(&service, request).await
                     }

@@ -107,13 +107,16 @@ impl Committer {
         plan.counts.gaps = unread.iter().map(|one| one.lost.len() as u64).sum();
         self.side.refused(&unread).await?;
         self.side.lost(&unread).await?;
-        // before anything that was judged by them, late clicks too
-        self.rates.record_new(rates).await?;
-        self.side.late(&judged.late).await?;
-        self.side.sampled(&judged.sampled).await?;
-
         let rows = build_rows(std::mem::take(&mut plan.batches), std::mem::take(&mut plan.picks)).await?;
-        plan.change.add = clicks.write(&rows).await.map_err(CommitError::Failed)?;
+        // at once: each waits for the store, and nothing of it counts before the commit
+        let (recorded, sampled, added) =
+            tokio::join!(self.rates.record_new(rates), self.side.sampled(&judged.sampled), clicks.write(&rows));
+        recorded?;
+        sampled?;
+        plan.change.add = added.map_err(CommitError::Failed)?;
+        // the settler weighs late clicks by the rates that are recorded
+        self.side.late(&judged.late).await?;
+
         let paths: Vec<String> = plan.change.add.iter().map(|file| file.path().to_owned()).collect();
         for (number, tried) in plan.tried.drain(..) {
             if let Some(slot) = self.slots.get_mut(&number) {

@@ -13,8 +13,11 @@ use super::decode::{Batch, Enrich, apart, behind, decode, refuse_whole, weigh};
 use super::nag::{Nag, Tell};
 use super::shed::Shedder;
 
-/// What is read at once.
+/// What is read at once, at most.
 const READ_BYTES: usize = 1 << 20;
+/// What is read at once takes no more than so small a part of the budget: else the next read had to wait until all that is
+/// kept of the last one has landed, however much of it was sampled away.
+const SHARE: usize = 8;
 /// The pause after a read that failed.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The pause after a read that brought nothing, which a partition waits out by itself as a rule.
@@ -145,11 +148,12 @@ impl Reader {
     }
 
     async fn step(&mut self, next: u64, is_done: bool, is_draining: bool) -> Step {
+        let bytes = at_once(self.budget_permits as usize * PERMIT_BYTES);
         tokio::select! {
             biased;
             Ok(()) = self.seats.changed() => Step::Seat,
             () = self.cancel.cancelled(), if !is_draining => Step::Drain,
-            read = self.partition.read(next, READ_BYTES), if !is_done => match read {
+            read = self.partition.read(next, bytes), if !is_done => match read {
                 Ok(records) => Step::Records(records),
                 Err(failure) => Step::Failed(failure),
             },
@@ -185,6 +189,11 @@ impl Reader {
     async fn tell(&mut self, seat: Seat, news: News) -> bool {
         self.out.send(Message { slot: self.slot, seat: seat.number, news }).await.is_ok()
     }
+}
+
+/// What is read at once, of a budget of so many bytes.
+fn at_once(budget: usize) -> usize {
+    (budget / SHARE).clamp(1, READ_BYTES)
 }
 
 /// What records are decoded with.
@@ -228,5 +237,17 @@ impl By {
         whole.to = behind(from, records);
         whole.bytes = weigh(records);
         whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_leaves_room_for_others() {
+        assert_eq!(at_once(96 << 20), READ_BYTES);
+        assert_eq!(at_once(512 << 10), 64 << 10);
+        assert_eq!(at_once(0), 1, "one record at least");
     }
 }

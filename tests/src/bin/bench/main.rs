@@ -1,7 +1,7 @@
 //! The benchmark command: ours beside a peer in the same run, as a table.
 //!
 //! ```text
-//! cargo build --release --workspace && target/release/bench [redirects] [backfill] [logs] [month] [fresh] [bounded] [stream]
+//! cargo build --release --workspace && target/release/bench [redirects] [backfill] [logs] [month] [fresh] [bounded] [overload] [stream]
 //! ```
 //! Without names it runs all. `stream` is `enrich`, `throughput`, `replay`, `knobs`, `idle`, `away` and `kills`, of which each can be
 //! named too; `--help` says how they can be made shorter than the hours that they take in full. Peers are those of `../shared/bench` (see its README for what they need); one that
@@ -10,11 +10,13 @@
 mod backfill;
 mod bounded;
 mod fresh;
+mod overload;
 mod redirects;
 mod stream;
 mod table;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -54,13 +56,14 @@ fn setup() -> Result<Setup> {
     Ok(Setup { binary, standin, peers: std::fs::canonicalize(&peers).unwrap_or(peers), python })
 }
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "redirects",
     "backfill",
     "logs",
     "month",
     "fresh",
     "bounded",
+    "overload",
     "stream",
     "enrich",
     "throughput",
@@ -104,6 +107,9 @@ async fn main() -> Result<()> {
     }
     if is_wanted("bounded") {
         bounded::run(&setup, &mut table).await.context("bounded")?;
+    }
+    if is_wanted("overload") {
+        overload::run(&setup, Duration::from_secs(options.seconds), &mut table).await.context("overload")?;
     }
     for part in stream::PARTS {
         if is_wanted(part) || is_wanted("stream") {

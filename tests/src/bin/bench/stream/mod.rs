@@ -26,9 +26,9 @@ pub(crate) struct StreamOptions {
     /// `replay`: clicks in the journal.
     #[arg(long, default_value_t = 10_000_000)]
     replay: u64,
-    /// `knobs`: seconds of each run; there are six for each fault.
+    /// `knobs`: seconds of each run; there are six for each fault. `overload`: seconds of the load.
     #[arg(long, default_value_t = 60)]
-    seconds: u64,
+    pub(crate) seconds: u64,
     /// `knobs`: only the faults whose name contains this.
     #[arg(long, default_value = "")]
     fault: String,
