@@ -5,18 +5,16 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Value;
 
-use super::{broker, check, load, node, settings};
+use super::{Rig, check, load};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clicks_go_through_the_topic_and_all_is_complete() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let broker = broker(folder.path())?;
-    let mut node = node(&settings(&broker.address(), 3))?;
-    node.start().await?;
-    let clicks = load(&node);
+    let mut rig = Rig::start(3).await?;
+    let node = &mut rig.node;
+    let clicks = load(node);
     clicks.more(500).await?;
     let ledger = clicks.end().await?;
-    check(&node, &ledger).await?;
+    check(node, &ledger).await?;
 
     let is_whole = |status: &Value| {
         let stream = &status["stream"];
@@ -36,5 +34,5 @@ async fn clicks_go_through_the_topic_and_all_is_complete() -> Result<()> {
     let states: Vec<&str> = journals.as_array().into_iter().flatten().filter_map(|one| one["state"].as_str()).collect();
     assert!(!states.is_empty() && states.iter().all(|state| *state == "closed"), "{journals:#}\n{}", node.log());
     node.ok(&["verify"])?;
-    check(&node, &ledger).await
+    check(node, &ledger).await
 }
