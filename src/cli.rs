@@ -367,6 +367,9 @@ pub(crate) enum Journal {
         /// Every journal of which the lake has lost what it held, as when it can't be restored
         #[arg(long, conflicts_with = "id")]
         lost: bool,
+        /// Even one of another machine that is heard of
+        #[arg(long, conflicts_with = "lost")]
+        force: bool,
     },
 }
 

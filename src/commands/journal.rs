@@ -7,8 +7,8 @@ use schemas::{JournalId, UtcMicros};
 
 use super::{open, print};
 use crate::cli::Journal;
-use crate::config::Config;
-use crate::run::{GivenUp, give_up, lost_journals};
+use crate::config::{Backend, Config};
+use crate::run::{GivenUp, How, give_up, lost_journals};
 
 /// Lists journals, or gives one up.
 pub(crate) async fn run(command: Journal, config: &Config) -> anyhow::Result<ExitCode> {
@@ -43,11 +43,12 @@ pub(crate) async fn run(command: Journal, config: &Config) -> anyhow::Result<Exi
                 ))?;
             }
         }
-        Journal::Retire { id, lost } => {
+        Journal::Retire { id, lost, force } => {
+            let how = How { through_topic: config.stream.backend == Backend::Fluvio, by_force: force };
             let directory = config.journal_dir();
             let all = if lost { lost_journals(&lake, &store, &directory).await? } else { id.into_iter().collect() };
             for id in &all {
-                print::line(&told(*id, &give_up(&lake, &store, &directory, *id).await?))?;
+                print::line(&told(*id, &give_up(&lake, &store, &directory, *id, how).await?))?;
             }
             if all.is_empty() {
                 print::line("the lake has lost nothing that the registry knows of")?;

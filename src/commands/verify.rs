@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::{edge_hours, open, print};
 use crate::cli::Json;
 use crate::config::{Backend, Config};
-use crate::run::{Found, Held, lost_offsets, trouble};
+use crate::run::{Found, Held, lost_offsets, made_here, trouble};
 
 /// How often journals are looked at anew while something seems to be wrong: `up` may be at work on them.
 const LOOKS: u32 = 4;
@@ -124,6 +124,7 @@ async fn journals(store: &LinkStore, lake: &Lake, config: &Config) -> anyhow::Re
     // the registry first: it may only be behind what the lake holds
     let registered = store.journals().await?;
     let clicks = lake.table(Table::Clicks).await?;
+    let made_here = made_here(&directory);
     let mut progress = Vec::with_capacity(registered.len());
     for mut known in registered {
         let held = Held::of(&clicks, &known);
@@ -134,7 +135,7 @@ async fn journals(store: &LinkStore, lake: &Lake, config: &Config) -> anyhow::Re
         };
         // one that the topic hasn't been reached for yet is no other node's loss either
         known.forwarded |= config.stream.backend == Backend::Fluvio;
-        let trouble = trouble(&known, held, &found);
+        let trouble = trouble(&known, held, &found, made_here.contains(&known.id));
         let problem = trouble.map(|trouble| format!("{trouble}; {}", trouble.way_out(known.id)));
         let (id, state) = (known.id.to_string(), known.state.as_str());
         let (registered, in_lake, ok) = (known.committed, held.below, problem.is_none());

@@ -1,10 +1,13 @@
 //! Giving a journal up, and writing down what is lost with it: the row of `gaps` first, so that the loss is named from the
 //! moment on in which the journal no longer holds anything back.
+//!
+//! Through a topic a journal may be on another machine, of which nobody here can say what it had answered and not sent yet:
+//! that may be missing, and is written down. One whose node is heard of isn't given up by mistake.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use ingest::ports::{JournalState, RegisteredJournal, Registry as _};
 use processor::gaps::{self, Gap};
 use processor::hot;
@@ -13,6 +16,8 @@ use redirect::links::LinkStore;
 use schemas::tables::Table;
 use schemas::{JournalId, UtcMicros};
 
+use super::names::made_here;
+use super::status::is_silent;
 use super::trouble::{Found, Held, Trouble, span, trouble};
 
 /// What became of a journal that was to be given up.
@@ -22,33 +27,52 @@ pub(crate) enum GivenUp {
     Closed,
     /// Nothing is lost: what it still holds is late when it returns.
     Whole,
-    /// This is lost with it.
+    /// This is lost with it, or may be.
     Lost(Gap),
+}
+
+/// How a journal is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct How {
+    /// Journals go through a topic: one that isn't here may be on another machine.
+    pub(crate) through_topic: bool,
+    /// Even one whose node is heard of.
+    pub(crate) by_force: bool,
 }
 
 /// Gives `journal` up. Trying again is safe, and writes nothing down twice.
 ///
 /// # Errors
-/// When it isn't registered, or the lake or the link store fails.
+/// When it isn't registered, its node is alive, or the lake or the link store fails.
 pub(crate) async fn give_up(
     lake: &Lake,
     store: &LinkStore,
     journals: &Path,
     journal: JournalId,
+    how: How,
 ) -> anyhow::Result<GivenUp> {
     let known = store.journals().await?.into_iter().find(|known| known.id == journal);
-    let known = known.with_context(|| format!("there is no journal {journal}; `highwater journal list` names them"))?;
+    let mut known =
+        known.with_context(|| format!("there is no journal {journal}; `highwater journal list` names them"))?;
+    known.forwarded |= how.through_topic;
     let clicks = lake.table(Table::Clicks).await?;
     let held = Held::of(&clicks, &known);
     let found = Found::look(journals, journal, held.below).await;
-    let trouble = trouble(&known, held, &found);
+    let is_of_here = made_here(journals).contains(&journal);
+    let mut trouble = trouble(&known, held, &found, is_of_here);
     if trouble.is_none() && known.state == JournalState::Closed {
         return Ok(GivenUp::Closed);
+    }
+    let now = UtcMicros::now();
+    let is_elsewhere = known.state == JournalState::Open && found == Found::Nothing && !is_of_here && known.forwarded;
+    if is_elsewhere && trouble.is_none() && !held.retired {
+        ensure!(how.by_force || is_silent(&known, now), alive(&known, now));
+        trouble = Some(Trouble::Elsewhere);
     }
     let lost = match &trouble {
         None => None,
         Some(trouble) => {
-            let changed = last_change(journals.to_owned(), journal).await;
+            let changed = if is_elsewhere { now } else { last_change(journals.to_owned(), journal).await };
             Some(write_down(lake, &known, trouble, span(&known, trouble, &found, changed)).await?)
         }
     };
@@ -59,6 +83,18 @@ pub(crate) async fn give_up(
     };
     hot::retire(lake, store, journal, left).await?;
     Ok(lost.map_or(GivenUp::Whole, GivenUp::Lost))
+}
+
+/// Why a journal isn't given up: its node goes on with it.
+fn alive(known: &RegisteredJournal, now: UtcMicros) -> String {
+    format!(
+        "journal {} is not given up: node {} has it, and is heard of: the lake has its clicks up to {}, {:.0} s ago; stop that \
+         node if it is to go, or --force gives the journal up all the same",
+        known.id,
+        known.node,
+        known.through,
+        now.since(known.through).as_secs_f64()
+    )
 }
 
 /// The row of `gaps`, written once.
@@ -96,6 +132,7 @@ async fn last_change(journals: PathBuf, journal: JournalId) -> UtcMicros {
 
 #[cfg(test)]
 mod tests {
+    use super::super::names::Names;
     use super::*;
     use ingest::journal::{JournalConfig, Journals};
     use ingest::ports::Landed;
@@ -135,7 +172,16 @@ mod tests {
         }
 
         async fn give_up(&self) -> GivenUp {
-            give_up(&self.lake, &self.store, &self.journals(), self.id).await.unwrap()
+            self.try_to(false, false).await.unwrap()
+        }
+
+        async fn try_to(&self, through_topic: bool, by_force: bool) -> anyhow::Result<GivenUp> {
+            let how = How { through_topic, by_force };
+            give_up(&self.lake, &self.store, &self.journals(), self.id, how).await
+        }
+
+        fn remove_folder(&self) {
+            std::fs::remove_dir_all(self.journals().join(self.id.to_string())).unwrap();
         }
 
         async fn gaps(&self) -> u64 {
@@ -155,7 +201,7 @@ mod tests {
     #[tokio::test]
     async fn a_vanished_journal_is_a_gap_once() {
         let world = World::new(0).await;
-        std::fs::remove_dir_all(world.journals().join(world.id.to_string())).unwrap();
+        world.remove_folder();
         let GivenUp::Lost(gap) = world.give_up().await else { panic!("nothing lost") };
         let known = &world.store.journals().await.unwrap()[0];
         assert_eq!((gap.start, gap.lost, gap.reason.as_str()), (known.through, None, "journal missing"));
@@ -189,7 +235,33 @@ mod tests {
     async fn an_unknown_journal_is_named() {
         let world = World::new(0).await;
         let id = JournalId::new();
-        let error = give_up(&world.lake, &world.store, &world.journals(), id).await.unwrap_err();
+        let how = How { through_topic: false, by_force: false };
+        let error = give_up(&world.lake, &world.store, &world.journals(), id, how).await.unwrap_err();
         assert!(error.to_string().contains(&id.to_string()), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_journal_of_another_machine_is_given_up_by_force_only_while_it_is_heard_of() {
+        let world = World::new(0).await;
+        world.remove_folder();
+        let refused = world.try_to(true, false).await.unwrap_err().to_string();
+        let known = &world.store.journals().await.unwrap()[0];
+        for part in ["node n has it", &known.through.to_string(), "0 s ago", "--force"] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        assert_eq!((known.state, world.gaps().await), (JournalState::Open, 0));
+        let GivenUp::Lost(gap) = world.try_to(true, true).await.unwrap() else { panic!("nothing lost") };
+        assert_eq!((gap.start, gap.reason.as_str()), (known.through, "node gone"));
+        assert!(gap.end >= gap.start && gap.end <= UtcMicros::now());
+        assert_eq!((world.try_to(true, false).await.unwrap(), world.gaps().await), (GivenUp::Whole, 1));
+    }
+
+    #[tokio::test]
+    async fn one_that_was_made_here_and_is_gone_is_a_gap_through_a_topic_too() {
+        let world = World::new(0).await;
+        world.remove_folder();
+        Names::of(&world.journals()).add(world.id);
+        let GivenUp::Lost(gap) = world.try_to(true, false).await.unwrap() else { panic!("nothing lost") };
+        assert_eq!(gap.reason, "journal missing");
     }
 }

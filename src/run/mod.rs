@@ -45,10 +45,11 @@ mod watch;
 
 pub(crate) use access::Tokens;
 pub(crate) use changing::Changes;
-pub(crate) use give_up::{GivenUp, give_up};
+pub(crate) use give_up::{GivenUp, How, give_up};
 pub(crate) use held_up::HeldUp;
 pub(crate) use journals::ids_in;
 pub(crate) use lock::{make_folder, turn};
+pub(crate) use names::made_here;
 #[cfg(test)]
 pub(crate) use node::DRAIN;
 pub(crate) use own::OwnJournals;

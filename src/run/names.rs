@@ -9,6 +9,11 @@ use std::path::{Path, PathBuf};
 
 use schemas::JournalId;
 
+/// The journals that were made in `directory`.
+pub(crate) fn made_here(directory: &Path) -> BTreeSet<JournalId> {
+    Names::of(directory).read()
+}
+
 /// The list beside the folder of the journals.
 #[derive(Debug)]
 pub(super) struct Names {

@@ -177,6 +177,7 @@ impl Reading<'_> {
             store: store.clone(),
             lake: lake.clone(),
             directory: directory.clone(),
+            through_topic: through.is_some(),
             own: own.cloned().unwrap_or_default(),
             status,
             standing: standing.clone(),

@@ -13,7 +13,7 @@ use schemas::{JournalId, UtcMicros};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::give_up::{GivenUp, give_up};
+use super::give_up::{GivenUp, How, give_up};
 use super::own::OwnJournals;
 use super::signs::Progress;
 use super::standing::Standing;
@@ -98,6 +98,8 @@ pub(crate) struct Watcher {
     pub(crate) lake: Lake,
     /// Where journals are.
     pub(crate) directory: PathBuf,
+    /// Whether they go through a topic.
+    pub(crate) through_topic: bool,
     /// Those of this process.
     pub(crate) own: OwnJournals,
     /// How far the hot path is.
@@ -144,14 +146,16 @@ impl Watcher {
 
     async fn give_up(&self, id: JournalId) {
         let after = self.after;
-        match give_up(&self.lake, &self.store, &self.directory, id).await {
+        // by force: that it was silent for so long is known better here than by its last mark alone
+        let how = How { through_topic: self.through_topic, by_force: true };
+        match give_up(&self.lake, &self.store, &self.directory, id, how).await {
             Ok(GivenUp::Closed) => {}
             Ok(GivenUp::Whole) => {
                 tracing::error!(journal = %id, ?after, "silent for too long: given up, what it holds is late");
             }
             Ok(GivenUp::Lost(gap)) => {
                 let (start, end, why) = (gap.start, gap.end, gap.reason);
-                tracing::error!(journal = %id, ?after, %start, %end, why, "given up, and clicks are lost with it");
+                tracing::error!(journal = %id, ?after, %start, %end, why, "given up, and clicks may be lost with it");
             }
             Err(error) => tracing::warn!(journal = %id, error = format!("{error:#}"), "can't be given up now"),
         }

@@ -56,6 +56,8 @@ pub(crate) enum Trouble {
     },
     /// It can't be read at all.
     Unreadable(String),
+    /// It is given up, and on another machine: what that had not sent yet may be lost.
+    Elsewhere,
 }
 
 impl fmt::Display for Trouble {
@@ -76,6 +78,7 @@ impl fmt::Display for Trouble {
                 )
             }
             Self::Unreadable(why) => write!(f, "it can't be read: {why}"),
+            Self::Elsewhere => write!(f, "its node, which has its folder, is gone"),
         }
     }
 }
@@ -96,6 +99,7 @@ impl Trouble {
             Self::Missing => "journal missing",
             Self::Damaged(_) | Self::Short { .. } | Self::Gone { .. } | Self::Unreadable(_) => "journal damaged",
             Self::Behind { .. } => "lake lost",
+            Self::Elsewhere => "node gone",
         }
     }
 }
@@ -125,8 +129,9 @@ impl Found {
     }
 }
 
-/// What is wrong with a journal, if anything is. One that was given up has had its loss written down.
-pub(crate) fn trouble(known: &RegisteredJournal, held: Held, found: &Found) -> Option<Trouble> {
+/// What is wrong with a journal, if anything is. One that was given up has had its loss written down. `is_of_here`: it was made
+/// in the folder that was looked at.
+pub(crate) fn trouble(known: &RegisteredJournal, held: Held, found: &Found, is_of_here: bool) -> Option<Trouble> {
     let below = held.below;
     let behind = Trouble::Behind { registered: known.committed, held: below };
     let is_behind = known.committed > below;
@@ -138,7 +143,7 @@ pub(crate) fn trouble(known: &RegisteredJournal, held: Held, found: &Found) -> O
     }
     match found {
         // its own node has it, as far as anybody else can tell
-        Found::Nothing if known.forwarded => None,
+        Found::Nothing if known.forwarded && !is_of_here => None,
         Found::Nothing => Some(Trouble::Missing),
         Found::Unreadable(why) => Some(Trouble::Unreadable(why.clone())),
         Found::Here(_) if is_behind => Some(behind),
@@ -170,7 +175,9 @@ pub(crate) fn span(
     let end = newest.unwrap_or(start).max(known.through).max(start);
     match trouble {
         Trouble::Damaged(_) | Trouble::Gone { .. } | Trouble::Behind { .. } => (start, end),
-        Trouble::Missing | Trouble::Short { .. } | Trouble::Unreadable(_) => (start, end.max(changed)),
+        Trouble::Missing | Trouble::Short { .. } | Trouble::Unreadable(_) | Trouble::Elsewhere => {
+            (start, end.max(changed))
+        }
     }
 }
 
@@ -212,12 +219,19 @@ mod tests {
             (here(0, 9, None), 4, Some(Trouble::Behind { registered: 5, held: 4 })),
             (Found::Unreadable("x".into()), 5, Some(Trouble::Unreadable("x".into()))),
         ] {
-            assert_eq!(trouble(&open, held(held_below), &found), expected, "{found:?}, {held_below}");
-            assert_eq!(trouble(&open, Held { below: held_below, retired: true }, &found), None, "it is written down");
+            assert_eq!(trouble(&open, held(held_below), &found, false), expected, "{found:?}, {held_below}");
+            assert_eq!(
+                trouble(&open, Held { below: held_below, retired: true }, &found, true),
+                None,
+                "it is written down"
+            );
         }
         let closed = known(JournalState::Closed, 5);
-        assert_eq!(trouble(&closed, held(5), &Found::Nothing), None, "its folder goes when it is closed");
-        assert!(matches!(trouble(&closed, held(0), &Found::Nothing), Some(Trouble::Behind { .. })));
+        assert_eq!(trouble(&closed, held(5), &Found::Nothing, true), None, "its folder goes when it is closed");
+        assert!(matches!(trouble(&closed, held(0), &Found::Nothing, true), Some(Trouble::Behind { .. })));
+        let forwarded = RegisteredJournal { forwarded: true, ..open };
+        assert_eq!(trouble(&forwarded, held(5), &Found::Nothing, false), None, "its own node has it");
+        assert_eq!(trouble(&forwarded, held(5), &Found::Nothing, true), Some(Trouble::Missing));
     }
 
     #[test]

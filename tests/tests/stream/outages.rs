@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::Value;
@@ -109,4 +109,36 @@ async fn a_journal_that_was_given_up_and_returns_is_counted_once() -> Result<()>
     clicks.more(300).await?;
     all.add(clicks.end().await?);
     rig.end(&all).await
+}
+
+/// Nobody else can say what a redirect had answered and not sent when its disk is gone: so much may be missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_is_gone_with_its_machine_is_a_gap_and_a_healthy_one_is_not_given_up_by_mistake() -> Result<()> {
+    let mut rig = Rig::start(2).await?;
+    let clicks = load(&rig.node);
+    clicks.more(300).await?;
+    let url = format!("[links]\nurl = \"{}\"", rig.node.data().join("links.sqlite").display());
+    let lake = rig.node.data().join("lake").display().to_string();
+    let elsewhere = Node::new(crate::binary(), "domains = [\"go.test\"]", &format!("{}\n{url}", rig.settings))?;
+    let elsewhere = elsewhere.with_environment(vec![("HIGHWATER_LAKE", lake)]);
+    let journals = journals_of(&elsewhere, "open")?;
+    let refused = elsewhere.cli(&["journal", "retire", &journals[0]])?;
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("is heard of") && said.contains("--force"), "{said}");
+
+    rig.broker.turn(Knobs { away: true, ..Knobs::default() }).await?;
+    clicks.more(300).await?;
+    rig.node.kill()?;
+    clicks.end().await?;
+    std::fs::remove_dir_all(rig.node.data().join("journals"))?;
+    for journal in &journals {
+        let told = elsewhere.ok(&["journal", "retire", journal, "--force"])?;
+        assert!(told.contains("may be missing"), "{told}");
+    }
+    rig.broker.turn(Knobs::default()).await?;
+    rig.node.start().await?;
+    let report = rig.node.get("/v1/reports/clicks?class=all&interval_preset=24h").await?;
+    let gaps = report["meta"]["gaps"].as_array().context("no gaps")?;
+    assert!(gaps.len() == journals.len() && gaps.iter().all(|gap| gap["reason"] == "node gone"), "{report:#}");
+    rig.node.stop().await
 }
