@@ -107,7 +107,9 @@ const AGENTS: u64 = 100_000;
 async fn reclassify(rows: u64) -> Outcome {
     let folder = std::env::temp_dir().join(format!("highwater-reclassify-{}", std::process::id()));
     let lake = Lake::open(&folder.display().to_string(), LakeOptions::default())?;
-    let enricher = Arc::new(Enricher::with_rules(Classifier::builtin()?, &EnrichConfig::default()));
+    // as the command has it
+    let settings = EnrichConfig { cache_bytes: 96 << 20, ..EnrichConfig::default() };
+    let enricher = Arc::new(Enricher::with_rules(Classifier::builtin()?, &settings));
     let mut clicks = lake.table(Table::Clicks).await?;
     let midnight = UtcMicros(20_526 * DAY);
     for first in (0..rows).step_by(FILE_ROWS as usize) {

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::{open, print};
 use crate::cli::Reclassify;
 use crate::config::Config;
-use crate::run::{enricher, settle_config};
+use crate::run::{enricher_of_history, settle_config};
 
 /// So many ways from agent to agent, and from reason to reason, are shown to people.
 const SHOWN: usize = 20;
@@ -44,7 +44,7 @@ pub(crate) async fn run(arguments: Reclassify, config: &Config) -> anyhow::Resul
         store.require_workspace(workspace).await?;
     }
     let lake = open::lake(config)?;
-    let enricher = Arc::new(enricher(config, &Arc::default())?);
+    let enricher = Arc::new(enricher_of_history(config)?);
     let mut settler = Settler::new(&lake, Arc::new(store), enricher, settle_config(config)).await?;
     let Reclassify { workspace, dry_run, json, .. } = arguments;
     let asked = processor::settle::Reclassify { start, end, workspace: workspace.clone(), dry_run };

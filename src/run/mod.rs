@@ -53,7 +53,7 @@ pub(crate) use names::made_here;
 #[cfg(test)]
 pub(crate) use node::DRAIN;
 pub(crate) use own::OwnJournals;
-pub(crate) use process::{enricher, limits, settle_config, waits};
+pub(crate) use process::{enricher, enricher_of_history, limits, settle_config, waits};
 pub(crate) use redirect::id_mode;
 pub(crate) use standing::{lost_journals, lost_offsets};
 pub(crate) use status::{Sources, TopicSource};

@@ -269,6 +269,20 @@ pub(crate) fn enricher(config: &Config, geo: &Arc<Geo>) -> anyhow::Result<Enrich
     Ok(with_rules(config, geo, Source::of(config).load()?))
 }
 
+/// What is known of agents while history is judged anew, in bytes: it has more of them than come at a time, and meets each
+/// again and again.
+const AGENTS_OF_HISTORY: usize = 96 << 20;
+
+/// What judges rows anew that are there, as configured.
+///
+/// # Errors
+/// When the rules are broken.
+pub(crate) fn enricher_of_history(config: &Config) -> anyhow::Result<Enricher> {
+    let (own_domains, cache_bytes) = (config.redirect.domains.clone(), AGENTS_OF_HISTORY);
+    let settings = EnrichConfig { own_domains, cache_bytes, ..EnrichConfig::default() };
+    Ok(Enricher::with_rules(Source::of(config).load()?, &settings))
+}
+
 fn with_rules(config: &Config, geo: &Arc<Geo>, rules: Rules) -> Enricher {
     let (own_domains, geo) = (config.redirect.domains.clone(), Arc::clone(geo));
     let privacy = config.privacy.rules();
