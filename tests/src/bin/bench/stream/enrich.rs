@@ -1,17 +1,25 @@
-//! What it costs to make a row of a record, without reading or writing any: decoded, enriched and classified on one core.
+//! What it costs to make a row of a record, without reading or writing any: decoded, enriched and classified on one core;
+//! and what its parts cost that issue a verdict.
 
 use std::hint::black_box;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use ipnet::Ipv4Net;
+use processor::classify::Classifier;
 use processor::enrich::{EnrichConfig, Enricher};
 use processor::geo::Geo;
+use processor::networks::{List, Meaning, Networks};
 use schemas::{UtcMicros, wire};
 
-use super::made_up::Crowd;
+use super::made_up::{self, Crowd};
 use super::places;
 use crate::table::Table;
+
+/// Agents that are judged.
+const DECISIONS: u64 = 100_000;
 
 /// Measures it for as many clicks, after as many that fill the caches as a process has met before.
 pub(super) fn run(clicks: u64, table: &mut Table) -> Result<()> {
@@ -45,5 +53,45 @@ pub(super) fn run(clicks: u64, table: &mut Table) -> Result<()> {
     ensure!(located * 3 > measured.len(), "only {located} of {clicks} clicks were found anywhere");
     let what = format!("{clicks} clicks decoded, enriched and classified, one core");
     table.row(&what, &format!("{per_second:.0}/s"), "", "", ">= 400,000/s");
+    verdicts(&enricher, table)
+}
+
+/// How long verdicts take.
+fn verdicts(enricher: &Enricher, table: &mut Table) -> Result<()> {
+    let agents: Vec<String> = (0..DECISIONS).map(made_up::app).collect();
+    let classifier = Classifier::builtin()?;
+    let new = each(agents.iter(), |agent| {
+        black_box(classifier.agent(agent));
+    });
+    table.row("  an agent not seen before, its class", &format!("{new:.0} ns"), "", "", "< 2,000 ns");
+    let mut crowd = Crowd::new(1);
+    let hash = crowd.click(UtcMicros(0)).agent_hash;
+    ensure!(enricher.class_of(hash, false, || None).is_some(), "the agent of the first click is in no cache");
+    let cached = each(0..10 * DECISIONS as u32, |_| {
+        black_box(enricher.class_of(black_box(hash), false, || None));
+    });
+    table.row("  one in cache", &format!("{cached:.1} ns"), "", "", "< 50 ns");
+    let list = List {
+        name: "scanners".into(),
+        meaning: Meaning::Scanner,
+        agents: Vec::new(),
+        source: "made up".into(),
+        updated_at: UtcMicros::now(),
+        prefixes: (0..50_000u32)
+            .map(|n| Ipv4Net::new(Ipv4Addr::from_bits(n.wrapping_mul(0x9e37_79b9)), 24).map(Into::into))
+            .collect::<Result<_, _>>()?,
+    };
+    let networks = Networks::new([&list]);
+    let looked_up = each(0..DECISIONS as u32, |n| {
+        black_box(networks.mark(Ipv4Addr::from_bits(n.wrapping_mul(0x85eb_ca6b)).into(), None));
+    });
+    table.row("  a network, of 50,000", &format!("{looked_up:.0} ns"), "", "", "");
     Ok(())
+}
+
+/// Nanoseconds for each.
+fn each<T>(of: impl ExactSizeIterator<Item = T>, mut then: impl FnMut(T)) -> f64 {
+    let (count, begin) = (of.len(), Instant::now());
+    of.for_each(&mut then);
+    begin.elapsed().as_nanos() as f64 / count.max(1) as f64
 }

@@ -146,7 +146,7 @@ fn person(n: u64) -> String {
 }
 
 /// An app on a device that nobody else has.
-fn app(n: u64) -> String {
+pub(super) fn app(n: u64) -> String {
     let (major, build, model) = (300 + n % 60, 10_000_000 + n, n % 977);
     match n % 2 {
         0 => format!(
