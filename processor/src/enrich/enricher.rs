@@ -161,6 +161,7 @@ impl Told<'_> {
     /// As a row that is kept for a while: with texts that many rows share.
     fn click(&self, texts: &mut Texts) -> Click {
         let (row, known) = (self.row(), self.known);
+        let [country, region, city] = self.place.shared(texts);
         let mut share = |text: Option<&str>| text.map(|text| texts.share(text));
         let mut utm = self.destination.map(|destination| destination.utm.clone()).unwrap_or_default();
         let places = [&mut utm.source, &mut utm.medium, &mut utm.campaign, &mut utm.term, &mut utm.content];
@@ -180,9 +181,9 @@ impl Told<'_> {
             verdict: self.verdict.clone().into_owned(),
             method: row.method,
             status: row.status,
-            country: share(row.country),
-            region: share(row.region),
-            city: share(row.city),
+            country,
+            region,
+            city: city.filter(|_| !row.private),
             agent_info: Arc::clone(&known.info),
             import_id: share(row.import_id),
             referrer: share(row.referrer),
@@ -275,6 +276,11 @@ impl Enricher {
     /// when no event of that agent has been seen lately.
     pub fn class_of(&self, agent_hash: u64, is_head: bool, address: impl FnOnce() -> Option<IpAddr>) -> Option<Class> {
         self.force().class_of(agent_hash, is_head, address)
+    }
+
+    /// Whether any networks are known to be hosting ones.
+    pub fn has_hosting(&self) -> bool {
+        self.force().has_hosting()
     }
 
     /// The list of hosting networks that an address is in, if it is in one and isn't people's.

@@ -106,6 +106,11 @@ impl Force {
         Some(if is_scanner { Class::Scanner } else { class })
     }
 
+    /// Whether any networks are hosting ones.
+    pub(super) fn has_hosting(&self) -> bool {
+        self.networks.has_hosting()
+    }
+
     /// The list of hosting networks that an address is in.
     pub(super) fn hosting(&self, address: IpAddr) -> Option<&str> {
         self.networks.hosting(address)

@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::intern::Texts;
 use super::locale;
 use super::short::Short;
 use crate::geo::{Geo, Place};
@@ -64,6 +65,25 @@ impl<'a> Located<'a> {
     }
 }
 
+impl Located<'_> {
+    /// Country, region and city for a row that is kept: a part of the database's is shared as it is, so that the many
+    /// names of cities drive no other text out of `texts`.
+    pub(super) fn shared(&self, texts: &mut Texts) -> [Option<Arc<str>>; 3] {
+        let found = self.found.as_deref();
+        let told = [self.country.as_deref(), self.region.as_deref(), self.city.as_deref()];
+        let known = [
+            found.and_then(|place| place.country.as_ref()),
+            found.and_then(|place| place.region.as_ref()),
+            found.and_then(|place| place.city.as_ref()),
+        ];
+        let mut known = known.into_iter();
+        told.map(|told| {
+            let known = known.next().flatten();
+            told.map(|text| texts.share(text)).or_else(|| known.map(Arc::clone))
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +113,8 @@ mod tests {
             let located = Located::of(said, address, &geo);
             let parts = [located.country(), located.region(), located.city()].map(Option::unwrap_or_default);
             assert_eq!(parts, expected, "{told:?} {address:?}");
+            let shared = located.shared(&mut Texts::default());
+            assert_eq!(shared.each_ref().map(|text| text.as_deref().unwrap_or_default()), expected);
         }
     }
 }

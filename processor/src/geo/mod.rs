@@ -25,8 +25,9 @@ use file::{Database, Stamp};
 
 pub use record::Place;
 
-/// Records that a thread keeps decoded; a power of two.
-const PLACES: usize = 8_192;
+/// Records that a thread keeps decoded; a power of two. So many cities have nearly all of a country's people; all of them,
+/// some hundred bytes each, are some megabytes a thread.
+const PLACES: usize = 32_768;
 
 thread_local! {
     static KNOWN: RefCell<Known> = RefCell::default();

@@ -150,6 +150,11 @@ impl Networks {
         self.find(address).filter(|holds| !holds.people)?.hosting.and_then(|place| self.name(place))
     }
 
+    /// Whether any networks are hosting ones.
+    pub fn has_hosting(&self) -> bool {
+        self.holds.iter().any(|holds| holds.hosting.is_some())
+    }
+
     /// Whether an address can make a scanner of an ordinary-looking agent.
     pub fn has_scanners(&self) -> bool {
         self.scans
@@ -224,6 +229,7 @@ mod tests {
     #[test]
     fn hosting_is_a_signal_and_no_mark() {
         let networks = sample();
+        assert!(networks.has_hosting() && !Networks::default().has_hosting());
         for (address, expected) in [
             ("40.1.2.3", Some("cloud")),
             ("40.94.1.2", Some("cloud")),

@@ -122,7 +122,7 @@ pub struct Settler {
     /// What is known of the last time that rows were taken out which were too old.
     pub(super) last_run: LastRun,
     /// How far the hot path beside it is.
-    hot: Option<watch::Receiver<HotStatus>>,
+    pub(super) hot: Option<watch::Receiver<HotStatus>>,
     pub(super) metrics: Metrics,
     pub(super) stop: CancellationToken,
 }

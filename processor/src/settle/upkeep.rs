@@ -29,7 +29,7 @@ use crate::sketch;
 /// So many merges in one pass: arrivals must not wait for a whole day's tidying.
 const MERGES_A_PASS: u64 = 8;
 /// A hot path that is so many seconds behind works off a backlog.
-const BACKLOG: f64 = 10.0;
+pub(super) const BACKLOG: f64 = 10.0;
 /// With more files than that readers wait for merges sooner than for the hot path.
 const MANY_FILES: usize = 400;
 /// A rejected line goes within this time of its days, though its file holds later ones.

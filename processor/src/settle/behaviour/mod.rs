@@ -35,15 +35,16 @@ use schemas::time::HOUR;
 use self::moving::Moving;
 pub use self::policy::BehaviourConfig;
 use self::policy::signs;
-use self::read::Share;
+use self::read::{Share, Wanted};
 use super::error::SettleError;
 use super::settler::Settler;
+use super::upkeep::BACKLOG;
 use crate::classify::Sign;
 
 /// How often is looked.
 const EVERY: Duration = Duration::from_secs(10);
 /// So much of time is looked at at once.
-const STRETCH: Duration = Duration::from_secs(60);
+const STRETCH: Duration = Duration::from_secs(600);
 /// A start looks so far back.
 const BACK: Duration = Duration::from_secs(3_600);
 /// Rows held at once, at most.
@@ -66,7 +67,9 @@ impl Settler {
         complete_through: UtcMicros,
     ) -> Result<u64, SettleError> {
         let config = self.config.behaviour;
-        if config.is_off() || self.behaviour.at.is_some_and(|at| now.since(at) < EVERY) {
+        // one that works off a backlog is left the processor
+        let lag = self.hot.as_ref().map_or(0.0, |hot| hot.borrow().lag_seconds);
+        if config.is_off() || lag >= BACKLOG || self.behaviour.at.is_some_and(|at| now.since(at) < EVERY) {
             return Ok(0);
         }
         self.behaviour.at = Some(now);
@@ -86,23 +89,31 @@ impl Settler {
     }
 
     async fn look_at_stretch(&mut self, times: Range<UtcMicros>, movable: UtcMicros) -> Result<u64, SettleError> {
+        let (config, clicks) = (self.config.behaviour, &self.desk.clicks);
         let mut moving = Moving::new(self.enricher.classifier().version());
         let enricher = std::sync::Arc::clone(&self.enricher);
         let is_hosted = |network: IpNet| enricher.hosting(network.addr()).is_some();
+        let counts = match config.least_requests() {
+            Some(least) => Some((read::counts(clicks, &times).await?, least)),
+            None => None,
+        };
+        let often = counts.as_ref().map(|(counts, least)| (counts, *least));
+        let hosted = !config.new_link.is_zero() && enricher.has_hosting();
+        let wanted = Wanted { times, often, hosted };
         let (mut number, mut of) = (0, 1);
         while number < of {
             let share = Share { number, of };
-            let Some(rows) = read::rows(&self.desk.clicks, &times, share, MOST_ROWS, is_hosted).await? else {
+            let Some(rows) = read::rows(clicks, &wanted, share, MOST_ROWS, is_hosted).await? else {
                 if of < MOST_PARTS {
                     (number, of) = (0, of * 2);
                 } else {
-                    tracing::warn!(from = %times.start, "more requests of some visitors than are looked at for their behaviour");
+                    tracing::warn!(from = %wanted.times.start, "more requests of some visitors than are looked at for their behaviour");
                     number += 1;
                 }
                 continue;
             };
             let mut requests: Vec<_> = rows.iter().map(read::Row::request).collect();
-            let found = signs(&mut requests, &self.config.behaviour);
+            let found = signs(&mut requests, &config);
             for row in rows.iter().filter(|row| row.is_human && row.time >= movable) {
                 if let Some(sign) = found.get(&row.id) {
                     moving.add(row.id, row.time, *sign);

@@ -37,6 +37,13 @@ impl Default for BehaviourConfig {
 }
 
 impl BehaviourConfig {
+    /// A visitor with fewer requests than that shows nothing; `None` when visitors aren't looked at.
+    pub(super) fn least_requests(&self) -> Option<u8> {
+        let many = (self.many_links > 0).then_some(self.many_links);
+        let least = if self.keystrokes { Some(KEYSTROKES) } else { many };
+        least.map(|least| least.min(usize::from(u8::MAX)) as u8)
+    }
+
     /// Whether nothing is looked for.
     pub fn is_off(&self) -> bool {
         self.new_link.is_zero() && self.many_links == 0 && !self.keystrokes

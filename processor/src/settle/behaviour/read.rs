@@ -1,5 +1,8 @@
 //! The requests of a stretch of time that an agent alone would call a person's, read from `clicks`.
 //!
+//! Most visitors ask once or twice, and are of no interest. So a first reading of few columns counts the requests of each,
+//! roughly, and a second takes those of visitors with enough of them.
+//!
 //! Those of the stream only: an edge's log may come hours later, and its lines are no requests in their order. Requests
 //! that were moved before are among them, as they show what others are.
 
@@ -35,6 +38,55 @@ impl Share {
     }
 }
 
+/// How many requests visitors have made, at least: by a hash, so that some seem to have made others' too.
+#[derive(Debug)]
+pub(super) struct Counts(Vec<u8>);
+
+impl Counts {
+    const PLACES: usize = 1 << 21;
+
+    fn place(visitor: i64) -> usize {
+        // the hash of an address and an agent: its last bits are as good as any
+        visitor as usize % Self::PLACES
+    }
+
+    fn add(&mut self, visitor: i64) {
+        let count = &mut self.0[Self::place(visitor)];
+        *count = count.saturating_add(1);
+    }
+
+    fn has(&self, visitor: i64, least: u8) -> bool {
+        self.0[Self::place(visitor)] >= least
+    }
+}
+
+/// Counts the requests of each visitor in `times`, of whatever class and source.
+pub(super) async fn counts(clicks: &TableHandle, times: &Range<UtcMicros>) -> Result<Counts, LakeError> {
+    let mut counts = Counts(vec![0; Counts::PLACES]);
+    for file in clicks.files_between(times.start, times.end) {
+        let mut batches = clicks.batches(file, &["event_time", "visitor"]).await?;
+        while let Some(batch) = batches.try_next().await? {
+            let column = |name| batch.column_by_name(name);
+            let at = column("event_time").and_then(|at| at.as_primitive_opt::<TimestampMicrosecondType>());
+            let visitors = column("visitor").and_then(|visitors| visitors.as_primitive_opt::<Int64Type>());
+            let Some((at, visitors)) = at.zip(visitors) else { continue };
+            let asked = at.values().iter().zip(visitors).filter(|(at, _)| times.contains(&UtcMicros(**at)));
+            asked.filter_map(|(_, visitor)| visitor).for_each(|visitor| counts.add(visitor));
+        }
+    }
+    Ok(counts)
+}
+
+/// Which rows are read.
+#[derive(Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) times: Range<UtcMicros>,
+    /// Those of visitors who seem to have asked so often.
+    pub(super) often: Option<(&'a Counts, u8)>,
+    /// Those from hosting networks too.
+    pub(super) hosted: bool,
+}
+
 /// A row, as far as behaviour goes.
 #[derive(Debug)]
 pub(super) struct Row {
@@ -62,23 +114,23 @@ impl Row {
     }
 }
 
-/// Reads the rows of `times` of a share of the visitors; `None` when they are more than `most`. `is_hosted` tells of a
-/// network.
+/// Reads the rows that are wanted of a share of the visitors; `None` when they are more than `most`. `is_hosted` tells of
+/// a network.
 pub(super) async fn rows(
     clicks: &TableHandle,
-    times: &Range<UtcMicros>,
+    wanted: &Wanted<'_>,
     share: Share,
     most: usize,
     is_hosted: impl Fn(IpNet) -> bool,
 ) -> Result<Option<Vec<Row>>, LakeError> {
     let mut rows = Vec::new();
     let mut texts: HashSet<Arc<str>> = HashSet::new();
-    for file in clicks.files_between(times.start, times.end) {
+    for file in clicks.files_between(wanted.times.start, wanted.times.end) {
         let mut batches = clicks.batches(file, &COLUMNS).await?;
         while let Some(batch) = batches.try_next().await? {
             let Some(columns) = Columns::of(&batch) else { continue };
-            let of_stretch = (0..batch.num_rows()).filter(|row| times.contains(&columns.time(*row)));
-            rows.extend(of_stretch.filter_map(|row| columns.row(row, share, &is_hosted, &mut texts)));
+            let found = (0..batch.num_rows()).filter(|row| wanted.times.contains(&columns.time(*row)));
+            rows.extend(found.filter_map(|row| columns.row(row, (wanted, share), &is_hosted, &mut texts)));
             if rows.len() > most {
                 return Ok(None);
             }
@@ -124,20 +176,27 @@ impl<'a> Columns<'a> {
     fn row(
         &self,
         row: usize,
-        share: Share,
+        (wanted, share): (&Wanted<'_>, Share),
         is_hosted: impl Fn(IpNet) -> bool,
         texts: &mut HashSet<Arc<str>>,
     ) -> Option<Row> {
+        let visitor = self.visitors.is_valid(row).then(|| self.visitors.value(row));
+        let asks_often = wanted.often.zip(visitor).is_some_and(|((counts, least), visitor)| counts.has(visitor, least));
+        if !(asks_often || wanted.hosted) {
+            return None;
+        }
         let is_human = self.classes.value(row) == Class::Human.as_str();
         let was_human = is_human || self.reasons.value(row).starts_with(BEHAVIOUR);
         if !was_human || self.sources.value(row) != Source::Origin.as_str() || self.links.is_null(row) {
             return None;
         }
         let network = self.networks.is_valid(row).then(|| self.networks.value(row).parse::<IpNet>().ok()).flatten();
+        let is_hosted = wanted.hosted && network.is_some_and(is_hosted);
+        if !(asks_often || is_hosted) {
+            return None;
+        }
         // behind one that isn't public there may be anybody
-        let visitor = network
-            .filter(|network| is_public(network.addr()))
-            .and(self.visitors.is_valid(row).then(|| self.visitors.value(row)));
+        let visitor = network.filter(|network| is_public(network.addr())).and(visitor);
         if !share.has(visitor) {
             return None;
         }
@@ -156,7 +215,7 @@ impl<'a> Columns<'a> {
             link: self.links.value(row).parse().ok()?,
             domain: shared(self.domains.value(row)),
             code: shared(self.codes.value(row)),
-            is_hosted: network.is_some_and(is_hosted),
+            is_hosted,
         })
     }
 }

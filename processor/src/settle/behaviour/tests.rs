@@ -119,15 +119,26 @@ async fn more_visitors_than_memory_holds_are_looked_at_in_parts() {
     put(&lake, &all).await;
     let clicks = lake.table(Table::Clicks).await.unwrap();
     let times = at(-60)..at(60);
-    let all = read::rows(&clicks, &times, Share { number: 0, of: 1 }, 20, |_| false).await.unwrap();
+    let counts = read::counts(&clicks, &times).await.unwrap();
+    let everybody = Wanted { times, often: Some((&counts, 1)), hosted: false };
+    let all = read::rows(&clicks, &everybody, Share { number: 0, of: 1 }, 20, |_| false).await.unwrap();
     assert!(all.is_none(), "more than 20");
     let mut parts = Vec::new();
     for number in 0..4 {
-        let rows = read::rows(&clicks, &times, Share { number, of: 4 }, 20, |_| false).await.unwrap().unwrap();
+        let rows = read::rows(&clicks, &everybody, Share { number, of: 4 }, 20, |_| false).await.unwrap().unwrap();
         parts.extend(rows.iter().map(|row| row.id.as_u128()));
     }
     parts.sort_unstable();
     assert_eq!(parts, (1..6).chain(100..140).collect::<Vec<u128>>(), "each in one part");
+    let ids =
+        |rows: Vec<read::Row>| rows.iter().map(|row| row.id.as_u128()).collect::<std::collections::BTreeSet<u128>>();
+    let (whole, often) = (Share { number: 0, of: 1 }, Wanted { often: Some((&counts, 3)), ..everybody });
+    let rows = read::rows(&clicks, &often, whole, 20, |_| false).await.unwrap().unwrap();
+    assert_eq!(ids(rows), (1..6).collect(), "who asks once or twice is left out");
+    let hosted = Wanted { often: None, hosted: true, ..often };
+    let rows = read::rows(&clicks, &hosted, whole, 50, |_| true).await.unwrap().unwrap();
+    assert_eq!(rows.len(), 45, "unless it is hosted");
+    assert!(read::rows(&clicks, &hosted, whole, 50, |_| false).await.unwrap().unwrap().is_empty());
 }
 
 #[tokio::test]

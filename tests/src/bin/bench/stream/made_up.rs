@@ -113,7 +113,7 @@ impl Crowd {
             destination: &link.destination,
             method: Method::Get,
             status: 302,
-            address: Some(IpAddr::V4(Ipv4Addr::from_bits(chance.random()))),
+            address: Some(IpAddr::V4(address(chance.random(), chance.random()))),
             no_edge_id: false,
             private: false,
             user_agent,
@@ -127,6 +127,13 @@ impl Crowd {
             provider: "cloudfront",
         }
     }
+}
+
+/// An address: few networks have most of the people, and they are anywhere. Of 131,072 networks half of all clicks come
+/// from one in eight.
+fn address(which: f64, host: u16) -> Ipv4Addr {
+    let network = ((f64::from(1 << 17) * which.powi(3)) as u32).wrapping_mul(0x9e37_79b1) >> 15;
+    Ipv4Addr::from_bits(network << 15 | u32::from(host >> 1))
 }
 
 /// A browser of many.
