@@ -71,6 +71,29 @@ fn systems_are_told_as_uap_core_tells_them() {
     }
 }
 
+/// Another reading of the same rules comes to the same, also for agents that nobody has written down what to expect of.
+#[test]
+fn another_parser_of_the_same_rules_tells_the_same() {
+    use uaparser::Parser as _;
+    let rules = Path::new(env!("UAP_CORE")).join("regexes.yaml");
+    let other = uaparser::UserAgentParser::builder().build_from_yaml(rules.to_str().unwrap()).unwrap();
+    let (browsers, systems) = extractors();
+    for case in cases("tests/test_device.yaml", 400) {
+        let agent = &field(&case, "user_agent_string").unwrap_or_default();
+        let (browser, system) = (browsers.extract(agent), systems.extract(agent));
+        let theirs = other.parse_user_agent(agent);
+        let parts = [theirs.major, theirs.minor, theirs.patch].map(|part| part.map(Cow::into_owned));
+        let ours = browser.as_ref().map_or([None; 3], |b| [b.major, b.minor, b.patch]);
+        assert_eq!(browser.as_ref().map_or("Other", |b| &b.family), theirs.family, "{agent}");
+        assert_eq!(ours.map(|part| part.map(str::to_owned)), parts, "{agent}");
+        let theirs = other.parse_os(agent);
+        let parts = [theirs.major, theirs.minor, theirs.patch].map(|part| part.map(Cow::into_owned));
+        assert_eq!(system.as_ref().map_or("Other", |s| &s.os), theirs.family, "{agent}");
+        let ours = system.map_or([None, None, None], |s| [s.major, s.minor, s.patch]);
+        assert_eq!(ours.map(|part| part.map(Cow::into_owned)), parts, "{agent}");
+    }
+}
+
 #[test]
 fn yaml_beyond_what_is_read_is_an_error_with_its_line() {
     let read = uap::read(
