@@ -16,13 +16,14 @@ use schemas::Class;
 use schemas::click::Verdict;
 
 use super::Classifier;
+use super::behaviour::unsigned;
 
 /// Begins the reason of whoever is a scanner by its network.
 const SCANNER: &str = "network/";
 /// Begins what a confirmation adds.
 const CONFIRMED: &str = "confirmed/";
 /// Stands between a rule and what the network adds: no rule's id has it.
-const PLUS: char = '+';
+pub(super) const PLUS: char = '+';
 
 /// What a request's network says, with the name of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,7 @@ pub enum Mark<'a> {
 
 /// A reason's rule, empty when the network alone has decided, and its mark.
 pub(crate) fn parts(reason: &str) -> (&str, Option<Mark<'_>>) {
+    let reason = unsigned(reason);
     if let Some(name) = reason.strip_prefix(SCANNER) {
         return ("", Some(Mark::Scanner(name)));
     }

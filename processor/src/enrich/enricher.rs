@@ -278,6 +278,11 @@ impl Enricher {
         self.force().class_of(agent_hash, is_head, address)
     }
 
+    /// Whether an address is one behind which there are many people, as a relay's.
+    pub fn is_peoples(&self, address: IpAddr) -> bool {
+        self.force().is_peoples(address)
+    }
+
     /// Whether any networks are known to be hosting ones.
     pub fn has_hosting(&self) -> bool {
         self.force().has_hosting()

@@ -106,6 +106,11 @@ impl Force {
         Some(if is_scanner { Class::Scanner } else { class })
     }
 
+    /// Whether an address is one behind which there are many people.
+    pub(super) fn is_peoples(&self, address: IpAddr) -> bool {
+        self.networks.is_peoples(address)
+    }
+
     /// Whether any networks are hosting ones.
     pub(super) fn has_hosting(&self) -> bool {
         self.networks.has_hosting()

@@ -24,7 +24,6 @@ use schemas::{Click, Method, Source};
 
 use super::enricher::Enricher;
 use super::facts::{self, AgentKnown, method_rank, short, short_of, source_rank};
-use super::rejudge::behaved;
 use crate::classify::{Mark, Sign, parts};
 
 /// The one of two rows whose key is less.
@@ -100,7 +99,10 @@ impl Enricher {
         let sign = [a, b].into_iter().filter_map(|click| Sign::of_reason(&click.verdict.reason)).min();
         let user_agent = agent.user_agent.as_deref().unwrap_or_default();
         let (verdict, agent_info) = self.judged(user_agent, method, ahead, mark);
-        let verdict = behaved(verdict, sign);
+        let verdict = match sign {
+            Some(sign) => sign.on(verdict),
+            None => verdict,
+        };
         Click {
             click_id: a.click_id,
             event_time: request.event_time,

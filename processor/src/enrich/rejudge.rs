@@ -12,24 +12,14 @@ use std::sync::Arc;
 use arrow::array::{Array as _, ArrayRef, AsArray as _, Int32Builder, RecordBatch, StringArray, StringBuilder};
 use arrow::datatypes::Int32Type;
 use arrow::error::ArrowError;
+use schemas::Method;
 use schemas::click::{AgentInfo, Verdict};
-use schemas::{Class, Method};
 
 use super::enricher::Enricher;
 use crate::classify::{Sign, parts};
 
 /// What the reasons of headers' rules begin with.
 const OF_HEADERS: &str = "header/";
-
-/// What a verdict becomes once others have shown its request to be no person's.
-pub(super) fn behaved(verdict: Verdict, sign: Option<Sign>) -> Verdict {
-    match sign {
-        Some(sign) if verdict.class == Class::Human => {
-            Verdict { class: sign.class(), agent: None, reason: sign.reason_after(&verdict.reason).into(), ..verdict }
-        }
-        _ => verdict,
-    }
-}
 
 /// The columns that tell how a row is to be judged.
 pub(crate) const JUDGED_BY: [&str; 3] = ["user_agent", "method", "class_reason"];
@@ -60,7 +50,13 @@ impl Enricher {
         let (_, mark) = parts(reason);
         (!is_lost).then(|| {
             let (verdict, info) = self.judged(user_agent, method, by_header, mark);
-            (behaved(verdict, Sign::of_reason(reason)), info)
+            (
+                match Sign::of_reason(reason) {
+                    Some(sign) => sign.on(verdict),
+                    None => verdict,
+                },
+                info,
+            )
         })
     }
 
@@ -183,7 +179,7 @@ mod tests {
     use super::*;
     use crate::hot::testing::click;
     use crate::import::testing::enricher;
-    use schemas::{Click, ClickBuilder};
+    use schemas::{Class, Click, ClickBuilder};
 
     const SLACK: &str = "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)";
 

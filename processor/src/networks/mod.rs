@@ -150,6 +150,11 @@ impl Networks {
         self.find(address).filter(|holds| !holds.people)?.hosting.and_then(|place| self.name(place))
     }
 
+    /// Whether an address is one behind which there are many people.
+    pub fn is_peoples(&self, address: IpAddr) -> bool {
+        self.find(address).is_some_and(|holds| holds.people)
+    }
+
     /// Whether any networks are hosting ones.
     pub fn has_hosting(&self) -> bool {
         self.holds.iter().any(|holds| holds.hosting.is_some())
@@ -230,6 +235,8 @@ mod tests {
     fn hosting_is_a_signal_and_no_mark() {
         let networks = sample();
         assert!(networks.has_hosting() && !Networks::default().has_hosting());
+        let peoples = |address: &str| networks.is_peoples(address.parse().unwrap());
+        assert!(peoples("40.94.7.200") && !peoples("40.94.1.2") && !peoples("8.8.8.8"));
         for (address, expected) in [
             ("40.1.2.3", Some("cloud")),
             ("40.94.1.2", Some("cloud")),

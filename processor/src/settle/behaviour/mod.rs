@@ -35,7 +35,7 @@ use schemas::time::HOUR;
 use self::moving::Moving;
 pub use self::policy::BehaviourConfig;
 use self::policy::signs;
-use self::read::{Share, Wanted};
+use self::read::{Share, Sort, Wanted};
 use super::error::SettleError;
 use super::settler::Settler;
 use super::upkeep::BACKLOG;
@@ -92,7 +92,11 @@ impl Settler {
         let (config, clicks) = (self.config.behaviour, &self.desk.clicks);
         let mut moving = Moving::new(self.enricher.classifier().version());
         let enricher = std::sync::Arc::clone(&self.enricher);
-        let is_hosted = |network: IpNet| enricher.hosting(network.addr()).is_some();
+        let sort = |network: IpNet| match network.addr() {
+            address if enricher.is_peoples(address) => Sort::Peoples,
+            address if enricher.hosting(address).is_some() => Sort::Hosting,
+            _ => Sort::Ordinary,
+        };
         let counts = match config.least_requests() {
             Some(least) => Some((read::counts(clicks, &times).await?, least)),
             None => None,
@@ -103,7 +107,7 @@ impl Settler {
         let (mut number, mut of) = (0, 1);
         while number < of {
             let share = Share { number, of };
-            let Some(rows) = read::rows(clicks, &wanted, share, MOST_ROWS, is_hosted).await? else {
+            let Some(rows) = read::rows(clicks, &wanted, share, MOST_ROWS, sort).await? else {
                 if of < MOST_PARTS {
                     (number, of) = (0, of * 2);
                 } else {

@@ -21,6 +21,9 @@ use super::policy::Request;
 use crate::classify::BEHAVIOUR;
 use crate::lake::{LakeError, TableHandle};
 
+/// What the reason of a person in an app's browser begins with.
+const APP: &str = "person/app";
+
 /// Columns that are read.
 const COLUMNS: [&str; 10] =
     ["click_id", "event_time", "link_id", "domain", "code", "source", "class", "class_reason", "client_net", "visitor"];
@@ -114,14 +117,25 @@ impl Row {
     }
 }
 
-/// Reads the rows that are wanted of a share of the visitors; `None` when they are more than `most`. `is_hosted` tells of
-/// a network.
+/// What lists say of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// Nothing.
+    Ordinary,
+    /// It is a hosting network.
+    Hosting,
+    /// Many people are behind each of its addresses.
+    Peoples,
+}
+
+/// Reads the rows that are wanted of a share of the visitors; `None` when they are more than `most`. `sort` tells of a
+/// network.
 pub(super) async fn rows(
     clicks: &TableHandle,
     wanted: &Wanted<'_>,
     share: Share,
     most: usize,
-    is_hosted: impl Fn(IpNet) -> bool,
+    sort: impl Fn(IpNet) -> Sort,
 ) -> Result<Option<Vec<Row>>, LakeError> {
     let mut rows = Vec::new();
     let mut texts: HashSet<Arc<str>> = HashSet::new();
@@ -130,7 +144,7 @@ pub(super) async fn rows(
         while let Some(batch) = batches.try_next().await? {
             let Some(columns) = Columns::of(&batch) else { continue };
             let found = (0..batch.num_rows()).filter(|row| wanted.times.contains(&columns.time(*row)));
-            rows.extend(found.filter_map(|row| columns.row(row, (wanted, share), &is_hosted, &mut texts)));
+            rows.extend(found.filter_map(|row| columns.row(row, (wanted, share), &sort, &mut texts)));
             if rows.len() > most {
                 return Ok(None);
             }
@@ -177,7 +191,7 @@ impl<'a> Columns<'a> {
         &self,
         row: usize,
         (wanted, share): (&Wanted<'_>, Share),
-        is_hosted: impl Fn(IpNet) -> bool,
+        sort: impl Fn(IpNet) -> Sort,
         texts: &mut HashSet<Arc<str>>,
     ) -> Option<Row> {
         let visitor = self.visitors.is_valid(row).then(|| self.visitors.value(row));
@@ -186,17 +200,21 @@ impl<'a> Columns<'a> {
             return None;
         }
         let is_human = self.classes.value(row) == Class::Human.as_str();
+        // in front of an app's browser there is a person, whoever else has the same one at the same address
+        let is_human = is_human && !self.reasons.value(row).starts_with(APP);
         let was_human = is_human || self.reasons.value(row).starts_with(BEHAVIOUR);
         if !was_human || self.sources.value(row) != Source::Origin.as_str() || self.links.is_null(row) {
             return None;
         }
         let network = self.networks.is_valid(row).then(|| self.networks.value(row).parse::<IpNet>().ok()).flatten();
-        let is_hosted = wanted.hosted && network.is_some_and(is_hosted);
+        let sort = network.map_or(Sort::Ordinary, sort);
+        let is_hosted = wanted.hosted && sort == Sort::Hosting;
         if !(asks_often || is_hosted) {
             return None;
         }
-        // behind one that isn't public there may be anybody
-        let visitor = network.filter(|network| is_public(network.addr())).and(visitor);
+        // behind one that isn't public, or is a relay's, there may be anybody
+        let tells = network.filter(|network| sort != Sort::Peoples && is_public(network.addr()));
+        let visitor = tells.and(visitor);
         if !share.has(visitor) {
             return None;
         }

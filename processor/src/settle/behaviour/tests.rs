@@ -50,7 +50,7 @@ async fn reasons(lake: &Lake) -> Vec<(u128, String)> {
         for batch in clicks.read(file, &[]).await.unwrap() {
             let rows = ClickRows::of(&batch).unwrap();
             for row in (0..batch.num_rows()).map(|row| rows.row(row).unwrap()) {
-                assert_eq!(row.verdict.class == Class::Human, &*row.verdict.reason == "person");
+                assert_eq!(row.verdict.class == Class::Human, row.verdict.reason.starts_with("person"));
                 found.push((row.click_id.as_u128(), row.verdict.reason.to_string()));
             }
         }
@@ -73,12 +73,17 @@ async fn settler_with(lake: &Lake, journals: &Arc<Journals>) -> Settler {
 async fn who_opens_many_links_leaves_the_people_and_nobody_else_does() {
     let (lake, _) = memory();
     let mut others: Vec<Click> = (100..110).map(|n| visit(n, n as i64 - 100, 8, n % 3)).collect();
-    // of a log, behind a proxy, of nobody known, and a machine by its agent
+    // of a log, behind a proxy, of nobody known, and in an app's browser
     others.extend((0..MANY as u128).map(|n| Click { source: Source::Edge, ..visit(200 + n, 1, 9, n) }));
     others.extend(
         (0..MANY as u128).map(|n| Click { client_net: Some("10.0.0.0/24".into()), ..visit(300 + n, 1, 10, n) }),
     );
     others.extend((0..MANY as u128).map(|n| Click { visitor: None, ..visit(400 + n, 1, 0, n) }));
+    let app = |row: Click| {
+        let agent = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/22B1 Instagram 350.0.0.1";
+        Click { verdict: enricher().classifier().agent(agent), ..row }
+    };
+    others.extend((0..MANY as u128).map(|n| app(visit(500 + n, 1, 11, n))));
     put(&lake, &others).await;
     put(&lake, &scan(1, 0)).await;
     let journals = Arc::new(Journals::default());
@@ -121,11 +126,12 @@ async fn more_visitors_than_memory_holds_are_looked_at_in_parts() {
     let times = at(-60)..at(60);
     let counts = read::counts(&clicks, &times).await.unwrap();
     let everybody = Wanted { times, often: Some((&counts, 1)), hosted: false };
-    let all = read::rows(&clicks, &everybody, Share { number: 0, of: 1 }, 20, |_| false).await.unwrap();
+    let all = read::rows(&clicks, &everybody, Share { number: 0, of: 1 }, 20, |_| Sort::Ordinary).await.unwrap();
     assert!(all.is_none(), "more than 20");
     let mut parts = Vec::new();
     for number in 0..4 {
-        let rows = read::rows(&clicks, &everybody, Share { number, of: 4 }, 20, |_| false).await.unwrap().unwrap();
+        let rows =
+            read::rows(&clicks, &everybody, Share { number, of: 4 }, 20, |_| Sort::Ordinary).await.unwrap().unwrap();
         parts.extend(rows.iter().map(|row| row.id.as_u128()));
     }
     parts.sort_unstable();
@@ -133,12 +139,12 @@ async fn more_visitors_than_memory_holds_are_looked_at_in_parts() {
     let ids =
         |rows: Vec<read::Row>| rows.iter().map(|row| row.id.as_u128()).collect::<std::collections::BTreeSet<u128>>();
     let (whole, often) = (Share { number: 0, of: 1 }, Wanted { often: Some((&counts, 3)), ..everybody });
-    let rows = read::rows(&clicks, &often, whole, 20, |_| false).await.unwrap().unwrap();
+    let rows = read::rows(&clicks, &often, whole, 20, |_| Sort::Ordinary).await.unwrap().unwrap();
     assert_eq!(ids(rows), (1..6).collect(), "who asks once or twice is left out");
     let hosted = Wanted { often: None, hosted: true, ..often };
-    let rows = read::rows(&clicks, &hosted, whole, 50, |_| true).await.unwrap().unwrap();
+    let rows = read::rows(&clicks, &hosted, whole, 50, |_| Sort::Hosting).await.unwrap().unwrap();
     assert_eq!(rows.len(), 45, "unless it is hosted");
-    assert!(read::rows(&clicks, &hosted, whole, 50, |_| false).await.unwrap().unwrap().is_empty());
+    assert!(read::rows(&clicks, &hosted, whole, 50, |_| Sort::Ordinary).await.unwrap().unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -148,7 +154,8 @@ async fn a_moved_row_stays_what_it_is_when_a_record_or_other_rules_judge_it_agai
         ..visit(1, 0, 7, 1)
     };
     let reason = Sign::ManyLinks.reason();
-    let (verdict, _) = enricher().rejudge(row.user_agent.as_deref().unwrap(), row.method, reason).unwrap();
+    let agent = row.user_agent.clone().unwrap();
+    let (verdict, _) = enricher().rejudge(&agent, row.method, reason).unwrap();
     assert_eq!((verdict.class, &*verdict.reason), (Class::Scanner, reason));
     let moved = Click { verdict, ..row.clone() };
     let line = Click { source: Source::Edge, referrer: Some("news.example".into()), ..row };
@@ -160,7 +167,28 @@ async fn a_moved_row_stays_what_it_is_when_a_record_or_other_rules_judge_it_agai
     // a rule that knows its agent by now tells more
     let (verdict, _) =
         enricher().rejudge("Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)", None, reason).unwrap();
-    assert_eq!(verdict.class, Class::Preview);
+    assert_eq!((verdict.class, &*verdict.reason), (Class::Preview, "preview/Slack+behaviour/many-links"));
+    // and one that doesn't, once that is taken back, as much as before
+    let (verdict, _) = enricher().rejudge(&agent, None, &verdict.reason).unwrap();
+    assert_eq!((verdict.class, &*verdict.reason), (Class::Scanner, reason));
+}
+
+#[tokio::test]
+async fn behind_a_relay_of_people_there_may_be_anybody() {
+    let (lake, _) = memory();
+    put(&lake, &scan(1, 0)).await;
+    let clicks = lake.table(Table::Clicks).await.unwrap();
+    let times = at(-60)..at(60);
+    let counts = read::counts(&clicks, &times).await.unwrap();
+    let wanted = Wanted { times, often: Some((&counts, 1)), hosted: true };
+    let share = Share { number: 0, of: 1 };
+    let config = BehaviourConfig { many_links: MANY, ..BehaviourConfig::default() };
+    for (sort, expected) in [(Sort::Ordinary, MANY), (Sort::Peoples, 0)] {
+        let rows = read::rows(&clicks, &wanted, share, 50, |_| sort).await.unwrap().unwrap();
+        assert_eq!(rows.len(), MANY);
+        let mut requests: Vec<_> = rows.iter().map(read::Row::request).collect();
+        assert_eq!(signs(&mut requests, &config).len(), expected, "{sort:?}");
+    }
 }
 
 #[test]
