@@ -1,14 +1,17 @@
 //! What enriching costs, on one thread: `cargo run --release -p processor --example enrich_speed [EVENTS] [DISTINCT]`.
 //!
 //! Encodes EVENTS clicks (default 1,000,000) with DISTINCT percent of distinct agents (default 2), then measures
-//! loading, an agent seen for the first time, one in cache, decode + enrich + classify of the whole run, and what a click
-//! costs that is sampled away by its head.
+//! loading, the decision on an agent seen for the first time and on one in cache, a look at the lists of networks, rows of
+//! either agent, decode + enrich + classify of the whole run without and with lists, and what a click costs that is sampled
+//! away by its head.
 
 use std::hint::black_box;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use processor::classify::Classifier;
-use processor::enrich::{EnrichConfig, Enricher};
+use processor::enrich::{EnrichConfig, Enricher, Rules};
+use processor::networks::{List, Meaning, Networks};
 use processor::sample::{Cap, Thinner};
 use schemas::sampling::is_kept;
 use schemas::{Analytics, ClickEvent, ClickId, JournalId, LinkId, Method, UtcMicros, wire};
@@ -25,6 +28,8 @@ const FORMS: [&str; 8] = [
     "python-requests/2.#",
 ];
 const CODES: usize = 1_000;
+/// Prefixes of a list of networks.
+const PREFIXES: usize = 20_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -39,13 +44,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     black_box(enricher.click(&wire::decode(&first)?, UtcMicros(0)));
     println!("first click after {:?}; resident memory {} → {} MiB", started.elapsed(), before, resident_mib());
 
-    let classifier = Classifier::builtin()?;
-    report("classify an agent", agents.len(), || {
-        agents.iter().for_each(|agent| {
-            black_box(classifier.agent(agent));
-        });
-    });
     let sample = wire::decode(&first)?;
+    let networks = decisions(&enricher, &agents, events)?;
     report("enrich, agent seen first", agents.len(), || {
         for agent in &agents {
             black_box(enricher.click(&ClickEvent { user_agent: agent, ..sample.clone() }, UtcMicros(0)));
@@ -69,7 +69,57 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     });
+    let rules = Rules { classifier: Classifier::builtin()?, networks };
+    let listed = Enricher::with_rules(rules, &EnrichConfig { cache_bytes: 64 << 20, ..EnrichConfig::default() });
+    report("the same with networks", events, || {
+        for record in &records {
+            match wire::decode(record) {
+                Ok(event) => {
+                    black_box(listed.click(&event, UtcMicros(0)));
+                }
+                Err(_) => failed += 1,
+            }
+        }
+    });
     assert_eq!(failed, 0, "events that don't come back");
+    sampled_away(&fresh, &records);
+    println!("resident memory {} MiB with {} agents known", resident_mib(), agents.len());
+    Ok(())
+}
+
+/// What it costs to decide; the lists of networks that were asked come back.
+fn decisions(enricher: &Enricher, agents: &[String], events: usize) -> Result<Networks, Box<dyn std::error::Error>> {
+    let classifier = Classifier::builtin()?;
+    report("classify an agent", agents.len(), || {
+        agents.iter().for_each(|agent| {
+            black_box(classifier.agent(agent));
+        });
+    });
+    let hash = schemas::event::agent_hash(&agents[0]);
+    report("class of a hash in cache", events, || {
+        for _ in 0..events {
+            black_box(enricher.class_of(black_box(hash), false, || None));
+        }
+    });
+    report("verdict on an agent in cache", events, || {
+        for _ in 0..events {
+            black_box(enricher.rejudge(black_box(&agents[0]), Some(Method::Get), ""));
+        }
+    });
+    let networks = networks()?;
+    let mut found = 0;
+    report("network of an address", events, || {
+        for number in 0..events {
+            found += usize::from(networks.mark(address(number), None).is_some());
+        }
+    });
+    println!("{found} of {events} addresses are in one of {PREFIXES} networks");
+    Ok(networks)
+}
+
+/// What a click costs that is sampled away.
+fn sampled_away(enricher: &Enricher, records: &[Vec<u8>]) {
+    let events = records.len();
     let (cap, mut thinner, mut away) = (Cap::default(), Thinner::default(), 0);
     let (journal, link) = (JournalId::new(), LinkId::default());
     cap.set(Some(1));
@@ -88,14 +138,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 if !is_kept(head.click_id, rate) {
                     away += 1;
                     let is_head = head.signals.is_some_and(|signals| signals.is_head);
-                    black_box(fresh.class_of(head.agent_hash, is_head, || wire::decode_address(record)));
+                    black_box(enricher.class_of(head.agent_hash, is_head, || wire::decode_address(record)));
                 }
             }
         }
     });
     println!("{away} of {events} sampled away");
-    println!("resident memory {} MiB with {} agents known", resident_mib(), agents.len());
-    Ok(())
+}
+
+/// As many networks as a cloud has, of every length from /12 to /28.
+fn networks() -> Result<Networks, Box<dyn std::error::Error>> {
+    let prefixes: Result<Vec<_>, _> =
+        (0..PREFIXES).map(|number| format!("{}/{}", address(number * 7 + 1), 12 + number % 17).parse()).collect();
+    let (name, source, agents) = ("made-up".to_owned(), String::new(), Vec::new());
+    let (meaning, updated_at) = (Meaning::Scanner, UtcMicros(0));
+    Ok(Networks::new(&[List { name, meaning, agents, source, updated_at, prefixes: prefixes? }]))
+}
+
+/// Addresses from everywhere.
+fn address(number: usize) -> IpAddr {
+    std::net::Ipv4Addr::from((number as u32).wrapping_mul(2_654_435_761)).into()
 }
 
 fn distinct_agents(count: usize) -> Vec<String> {
@@ -119,7 +181,7 @@ fn encoded(number: usize, agent: &str) -> Vec<u8> {
         destination: &destination,
         method: Method::Get,
         status: 302,
-        address: Some(std::net::Ipv4Addr::from((number as u32).wrapping_mul(2_654_435_761)).into()),
+        address: Some(address(number)),
         no_edge_id: false,
         private: false,
         user_agent: agent,
@@ -142,7 +204,7 @@ fn report(what: &str, times: usize, work: impl FnOnce()) {
     work();
     let took: Duration = started.elapsed();
     let each = took.as_nanos() as f64 / times as f64;
-    println!("{what:<28} {each:>9.0} ns each {:>12.0} a second", 1e9 / each);
+    println!("{what:<32} {each:>9.0} ns each {:>12.0} a second", 1e9 / each);
 }
 
 /// Memory of this process; 0 where the system doesn't say.

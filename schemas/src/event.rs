@@ -12,6 +12,24 @@ use crate::time::UtcMicros;
 /// The longest text field of an event, in bytes; what is longer is cut at a character.
 pub const MAX_TEXT_BYTES: usize = 2_048;
 
+/// What the value of a header that announces a fetch begins with when the fetch is one ahead of a click.
+const AHEAD: &[&str] = &["prefetch", "prerender", "preview", "instant"];
+
+/// The headers by which browsers and apps announce that they fetch ahead of a click, in the order in which an event lists
+/// them, and what their values begin with then: in any case, and anything where it says nothing.
+pub const PURPOSE_HEADERS: [(&str, &[&str]); 8] = [
+    ("sec-purpose", AHEAD),
+    ("purpose", AHEAD),
+    ("x-moz", AHEAD),
+    ("x-purpose", AHEAD),
+    ("x-sec-purpose", AHEAD),
+    // names the rule that made Chromium speculate, or null
+    ("sec-speculation-tags", &[""]),
+    ("next-router-prefetch", &["1"]),
+    // the new Outlook opens links on its reader's device before it shows them
+    ("x-native-host", &["OneOutlook/"]),
+];
+
 /// One answered request, borrowing its texts from the request or from the journal's bytes.
 ///
 /// The first six fields are the fixed-size part of the wire record (design §4.3).
@@ -63,7 +81,7 @@ pub struct ClickEvent<'a> {
     pub region: &'a str,
     /// City as the edge's header says; empty when it doesn't.
     pub city: &'a str,
-    /// Prefetch headers as `name: value` lines (`sec-purpose`, `purpose`, `x-moz`, `x-purpose`); empty when none.
+    /// Headers of [`PURPOSE_HEADERS`] as `name: value` lines; empty when none.
     pub purpose: &'a str,
     /// The edge provider whose request id made `click_id`; empty when it was made here.
     pub provider: &'a str,

@@ -7,15 +7,13 @@ use std::process::ExitCode;
 use anyhow::Context;
 use processor::classify::{Evaluation, Mark, Request, evaluate};
 use processor::enrich::Rules;
+use schemas::event::PURPOSE_HEADERS;
 use serde_json::json;
 
 use super::print;
 use crate::cli::Classify;
 use crate::config::Config;
 use crate::rules::Source;
-
-/// The headers that say a browser fetches ahead.
-const PURPOSE: &[&str] = &["sec-purpose", "purpose", "x-moz", "x-purpose"];
 
 /// Judges and prints.
 pub(crate) fn run(arguments: &Classify, config: &Config) -> anyhow::Result<ExitCode> {
@@ -32,7 +30,7 @@ pub(crate) fn run(arguments: &Classify, config: &Config) -> anyhow::Result<ExitC
         let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
         if name == "user-agent" {
             user_agent = value.to_owned();
-        } else if PURPOSE.contains(&name.as_str()) {
+        } else if PURPOSE_HEADERS.iter().any(|(known, _)| *known == name) {
             purpose.push_str(&format!("{name}: {value}\n"));
         }
     }

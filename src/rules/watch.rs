@@ -126,9 +126,9 @@ impl Watched {
                 }
                 Err(error) => {
                     seen.refused = Some(print);
-                    self.metrics.refuse();
                     let error = crate::explain(&error);
                     tracing::warn!(error, "rules were changed and are wrong; the last good ones stay in force");
+                    self.metrics.refuse();
                 }
             },
         }

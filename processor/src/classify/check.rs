@@ -11,7 +11,7 @@ use super::rules::{RulesFile, Test};
 use super::token::{Token, TokenError};
 
 /// First parts of reasons that no group gives.
-const RESERVED: [&str; 5] = ["header", "method", "network", "person", "shape"];
+const RESERVED: [&str; 6] = ["behaviour", "header", "method", "network", "person", "shape"];
 /// The most agents: far more than a matcher of this kind is meant for, and fewer than it can number.
 const MOST_AGENTS: usize = 20_000;
 

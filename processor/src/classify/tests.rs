@@ -1,69 +1,26 @@
-//! The rules as a whole: the file's own consistency, whole requests, labelled sets.
+//! The rules as a whole: the file's own consistency, labelled sets. Whole requests are judged where rows are made.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use schemas::event::PURPOSE_HEADERS;
 
 use super::rules::RulesFile;
 use super::*;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Case {
-    method: Option<Method>,
-    #[serde(default)]
-    ua: String,
-    #[serde(default)]
-    purpose: String,
-    class: Class,
-    agent: Option<String>,
-    reason: Option<String>,
-    why: String,
-}
-
-#[derive(Deserialize)]
-struct Cases {
-    case: Vec<Case>,
-}
 
 fn builtin() -> Classifier {
     Classifier::builtin().unwrap()
 }
 
+/// Whoever is judged to fetch ahead must have been answered so that the click itself comes again.
 #[test]
-fn whole_requests_are_judged_as_the_cases_say() {
-    let classifier = builtin();
-    let cases: Cases = toml::from_str(include_str!("../../cases/requests.toml")).unwrap();
-    assert!(cases.case.len() >= 150, "{} cases", cases.case.len());
-    let mut wrong = Vec::new();
-    for case in &cases.case {
-        let verdict = classifier.judge(&Request { method: case.method, user_agent: &case.ua, purpose: &case.purpose });
-        let agent_fits = case.agent.is_none() || verdict.agent.as_deref() == case.agent.as_deref();
-        if verdict.class != case.class
-            || case.reason.as_deref().is_some_and(|reason| reason != &*verdict.reason)
-            || !agent_fits
-        {
-            wrong.push(format!(
-                "{}: {} {:?} {} for {}",
-                case.why, verdict.class, verdict.agent, verdict.reason, case.ua
-            ));
-        }
-        assert_eq!(verdict.rules_version, classifier.version());
-        assert!(verdict.class != Class::Human || verdict.agent.is_none());
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn a_head_is_never_human() {
-    let classifier = builtin();
-    let cases: Cases = toml::from_str(include_str!("../../cases/requests.toml")).unwrap();
-    for case in &cases.case {
-        for purpose in ["", "sec-purpose: prefetch"] {
-            let request = Request { method: Some(Method::Head), user_agent: &case.ua, purpose };
-            assert_ne!(classifier.judge(&request).class, Class::Human, "{}", case.ua);
-        }
+fn a_header_that_counts_is_one_that_the_redirect_heeds() {
+    let file = RulesFile::read(RULES).unwrap();
+    assert_eq!(file.header.iter().map(|rule| &rule.name).collect::<HashSet<_>>().len(), PURPOSE_HEADERS.len());
+    for rule in &file.header {
+        let heeded = PURPOSE_HEADERS.iter().find(|(name, _)| *name == rule.name);
+        let (_, begins) = heeded.unwrap_or_else(|| panic!("{}: the redirect doesn't tell of {}", rule.id, rule.name));
+        assert!(rule.begins.iter().all(|begin| begins.contains(&begin.as_str())), "{}", rule.id);
     }
 }
 

@@ -33,6 +33,8 @@ mod short;
 mod utm;
 
 #[cfg(test)]
+mod cases;
+#[cfg(test)]
 mod parity;
 #[cfg(test)]
 mod tests;

@@ -298,7 +298,7 @@ fn watched_networks() -> Enricher {
     };
     let networks = Networks::new(&[
         list("mail", Meaning::Scanner, &[], "203.0.113.0/24"),
-        list("bots", Meaning::Confirm, &["Google"], "198.51.100.0/24"),
+        list("bots", Meaning::Confirm, &["Googlebot"], "198.51.100.0/24"),
         list("cloud", Meaning::Hosting, &[], "192.0.2.0/24"),
     ]);
     Enricher::with_rules(Rules { classifier: Classifier::builtin().unwrap(), networks }, &EnrichConfig::default())
@@ -334,7 +334,7 @@ fn an_address_counts_on_both_ways_in_and_for_what_is_sampled_away() {
                 assert_eq!(reason.contains("network/mail"), from_mail, "{reason}");
                 assert_eq!(
                     reason.contains("+confirmed/bots"),
-                    agent == Some("Google") && click.client_net.as_deref() == Some("198.51.100.0/24")
+                    agent == Some("Googlebot") && click.client_net.as_deref() == Some("198.51.100.0/24")
                 );
                 assert!(click.verdict.class != Class::Human || !from_mail || reason.starts_with("person/app"));
                 assert_eq!(enricher.merged(&click, &click).unwrap().verdict, click.verdict);

@@ -3,12 +3,8 @@
 use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use schemas::event::PURPOSE_HEADERS;
 use schemas::privacy::{Asked, asks};
-
-/// The headers that announce a fetch ahead of a click, in the order in which an event lists them.
-const PURPOSE: [&str; 4] = ["sec-purpose", "purpose", "x-moz", "x-purpose"];
-/// What such a header's value begins with when the fetch is one ahead of a click.
-const SPECULATIVE: [&str; 4] = ["prefetch", "prerender", "preview", "instant"];
 
 /// The headers of one request that matter; of a repeated one the first.
 #[derive(Debug, Default)]
@@ -19,7 +15,7 @@ pub(super) struct Fields<'a> {
     /// Whether the client asks for privacy.
     pub(super) asked: Asked,
     pub(super) host: Host<'a>,
-    purpose: [Option<&'a HeaderValue>; PURPOSE.len()],
+    purpose: [Option<&'a HeaderValue>; PURPOSE_HEADERS.len()],
 }
 
 /// The `Host` header.
@@ -58,8 +54,8 @@ impl<'a> Fields<'a> {
                 match name.len() {
                     3 if name == "dnt" => self.asked.dnt |= asks(value.as_bytes()),
                     7 if name == "sec-gpc" => self.asked.gpc |= asks(value.as_bytes()),
-                    5 | 7 | 9 | 11 => {
-                        if let Some(at) = PURPOSE.iter().position(|&known| known == name) {
+                    5 | 7 | 9 | 11 | 13 | 20 => {
+                        if let Some(at) = PURPOSE_HEADERS.iter().position(|(known, _)| *known == name) {
                             first(&mut self.purpose[at]);
                         }
                     }
@@ -71,18 +67,18 @@ impl<'a> Fields<'a> {
 
     /// Whether this is a fetch ahead of a click that may never come.
     pub(super) fn is_speculative(&self) -> bool {
-        self.purpose.iter().flatten().any(|value| {
-            let value = value.as_bytes().trim_ascii_start();
-            SPECULATIVE
-                .iter()
-                .any(|word| value.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes())))
+        PURPOSE_HEADERS.iter().zip(&self.purpose).any(|((_, begins), value)| {
+            let Some(value) = value.map(|value| value.as_bytes().trim_ascii_start()) else { return false };
+            let begins_with =
+                |word: &&str| value.get(..word.len()).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
+            begins.iter().any(begins_with)
         })
     }
 
     /// The purpose headers as `name: value` lines; empty when there is none, as almost always.
     pub(super) fn purpose(&self) -> String {
         let mut lines = String::new();
-        for (name, value) in PURPOSE.iter().zip(&self.purpose) {
+        for ((name, _), value) in PURPOSE_HEADERS.iter().zip(&self.purpose) {
             if let Some(value) = value {
                 if !lines.is_empty() {
                     lines.push('\n');
@@ -123,6 +119,15 @@ mod tests {
             ("x-moz", "prefetch", true),
             ("x-purpose", "preview", true),
             ("x-purpose", "instant", true),
+            ("x-sec-purpose", "prefetch", true),
+            ("sec-speculation-tags", "null", true),
+            ("sec-speculation-tags", "\"my-rules\"", true),
+            ("next-router-prefetch", "1", true),
+            ("x-native-host", "OneOutlook/1.2023.927.100", true),
+            ("next-router-prefetch", "0", false),
+            ("x-native-host", "Other/1", false),
+            ("x-sec-purpose", "", false),
+            ("cache-control", "prefetch", false),
             ("sec-purpose", "", false),
             ("sec-purpose", "pre", false),
             ("purpose", "é", false),

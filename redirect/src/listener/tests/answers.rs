@@ -2,12 +2,23 @@
 
 use std::sync::Arc;
 
-use schemas::Analytics;
+use schemas::{Analytics, wire};
 
 use super::scripted::Scripted;
 use super::{DOMAIN, Rig, target};
 use crate::links::{Change, Edit};
 
+/// Fetches ahead of a click, as browsers and apps announce them.
+const AHEAD: [&str; 8] = [
+    "Sec-Purpose: prefetch;prerender",
+    "Purpose: prefetch",
+    "X-Moz: prefetch",
+    "X-Purpose: preview",
+    "X-Sec-Purpose: prefetch",
+    "Sec-Speculation-Tags: null",
+    "Next-Router-Prefetch: 1",
+    "X-Native-Host: OneOutlook/1.2023.927.100",
+];
 const DESTINATION: &str = "https://example.com/landing?a=b";
 
 #[tokio::test]
@@ -31,11 +42,17 @@ async fn a_link_redirects_with_what_its_promise_allows() {
             }
             assert_eq!(reply.body, "");
         }
-        let ahead = format!("GET /{code} HTTP/1.1\r\nHost: {DOMAIN}\r\nSec-Purpose: prefetch;prerender\r\n");
-        let reply = rig.ask(&ahead).await;
-        assert_eq!((reply.status, reply.header("cache-control")), (302, Some("no-store")));
+        for announced in AHEAD {
+            let ahead = format!("GET /{code} HTTP/1.1\r\nHost: {DOMAIN}\r\n{announced}\r\n");
+            let reply = rig.ask(&ahead).await;
+            assert_eq!((reply.status, reply.header("cache-control")), (302, Some("no-store")), "{announced}");
+        }
     }
-    assert_eq!(rig.metric("highwater_redirects_total{result=\"redirect\"}"), 9.0);
+    let asked = 3 * (2 + AHEAD.len());
+    assert_eq!(rig.metric("highwater_redirects_total{result=\"redirect\"}"), asked as f64);
+    let events = rig.events().await;
+    let ahead = events.iter().filter(|bytes| !wire::decode(bytes).unwrap().purpose.is_empty()).count();
+    assert_eq!(ahead, 2 * AHEAD.len(), "of those that leave events each says why; links of analytics off leave none");
 }
 
 #[tokio::test]
