@@ -18,6 +18,10 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+fn journal(text: &str) -> Result<schemas::JournalId, String> {
+    text.parse().map_err(|error| format!("{error}: no journal's id; `highwater journal list` shows them"))
+}
+
 /// Flags accepted anywhere on the line.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
@@ -197,9 +201,10 @@ pub(crate) enum Workspace {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Token {
     /// Make a token; it is shown once
+    #[command(group = clap::ArgGroup::new("whose").required(true).args(["workspace", "operator"]))]
     Add {
         /// The workspace it is for
-        #[arg(long, required_unless_present = "operator", conflicts_with = "operator")]
+        #[arg(long)]
         workspace: Option<String>,
         /// What it may do: read, write or admin
         #[arg(long, default_value = "read", conflicts_with = "operator")]
@@ -362,7 +367,7 @@ pub(crate) enum Journal {
     /// is named by answers
     Retire {
         /// Its id
-        #[arg(required_unless_present = "lost")]
+        #[arg(required_unless_present = "lost", value_parser = journal)]
         id: Option<schemas::JournalId>,
         /// Every journal of which the lake has lost what it held, as when it can't be restored
         #[arg(long, conflicts_with = "id")]
@@ -396,7 +401,7 @@ pub(crate) struct Report {
     /// IANA name of the time zone
     #[arg(long)]
     pub(crate) timezone: Option<String>,
-    /// Which class counts (human, all, or any class); repeatable
+    /// Which class counts (human, all, or any class); repeatable [default: human; all with --by class or agent]
     #[arg(long)]
     pub(crate) class: Vec<String>,
     /// Print JSON, as the API does
@@ -464,7 +469,8 @@ pub(crate) struct Classify {
     /// The client's address
     #[arg(long)]
     pub(crate) address: Option<std::net::IpAddr>,
-    /// Judge a labelled set: tab-separated, first columns user_agent and category
+    /// Judge a labelled set: tab-separated, first columns user_agent and category. Categories that begin with `human` are
+    /// people's (`human_inapp`: in the browser of an app), all others machines'
     #[arg(long, value_name = "FILE")]
     pub(crate) tsv: Option<PathBuf>,
     /// Also print each wrong line
@@ -561,4 +567,25 @@ pub(crate) enum ConfigCommand {
     Check,
     /// Show the effective values and where each came from
     Show(Json),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(line: &[&str]) -> String {
+        Cli::try_parse_from(line).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_said_with_the_way_out() {
+        let said = refused(&["highwater", "token", "add"]);
+        assert!(said.contains("--workspace") && said.contains("--operator"), "{said}");
+        assert!(Cli::try_parse_from(["highwater", "token", "add", "--operator"]).is_ok());
+        assert!(Cli::try_parse_from(["highwater", "token", "add", "--workspace", "a", "--scope", "write"]).is_ok());
+        refused(&["highwater", "token", "add", "--workspace", "a", "--operator"]);
+        refused(&["highwater", "token", "add", "--operator", "--scope", "write"]);
+        let said = refused(&["highwater", "journal", "retire", "abc"]);
+        assert!(said.contains("`highwater journal list`"), "{said}");
+    }
 }

@@ -153,6 +153,7 @@ fn split(line: &str) -> Vec<String> {
 
 /// The command lines of a page: in its blocks for a shell, and in the midst of its text.
 fn command_lines(page: &str) -> Vec<String> {
+    let page = page.replace("\\\n", " ");
     let (mut lines, mut is_shell) = (Vec::new(), false);
     for line in page.lines() {
         match line.trim_start() {
@@ -175,7 +176,7 @@ fn command_lines(page: &str) -> Vec<String> {
 #[test]
 fn every_command_that_operators_are_told_is_one() {
     let mut count = 0;
-    for page in ["deploy/README.md", "docs/operations.md", "docs/nodes.md", "docs/stream.md"] {
+    for page in ["deploy/README.md", "docs/operations.md", "docs/nodes.md", "docs/stream.md", "docs/classes.md"] {
         for line in command_lines(&read(&root().join(page))) {
             let arguments = split(&line).into_iter().skip(1);
             let arguments: Vec<String> =
@@ -185,6 +186,22 @@ fn every_command_that_operators_are_told_is_one() {
         }
     }
     assert!(count >= 15, "only {count} commands were found");
+}
+
+#[test]
+fn agents_that_operators_are_told_are_names_that_rules_give() {
+    let rules = processor::classify::Classifier::builtin().unwrap();
+    let (mut count, mut missing) = (0, Vec::new());
+    for page in ["deploy/README.md", "docs/classes.md"] {
+        for line in command_lines(&read(&root().join(page))) {
+            let words = split(&line);
+            for named in words.windows(2).filter(|pair| pair[0] == "--agent") {
+                count += 1;
+                missing.extend((!rules.agents().any(|known| known == named[1])).then(|| named[1].clone()));
+            }
+        }
+    }
+    assert!(count >= 4 && missing.is_empty(), "of {count} agents no rule names {missing:?}");
 }
 
 #[test]

@@ -21,6 +21,14 @@ pub(crate) fn run(arguments: &Classify, config: &Config) -> anyhow::Result<ExitC
     if let Some(path) = &arguments.tsv {
         let file = File::open(path).with_context(|| format!("can't open {}", path.display()))?;
         let evaluation = evaluate(&classifier, BufReader::new(file)).with_context(|| path.display().to_string())?;
+        let labels: Vec<&str> = evaluation.by_category.keys().map(String::as_str).collect();
+        if evaluation.human.total == 0
+            && let Some(label) = misnamed(&labels)
+        {
+            eprintln!(
+                "highwater: no category begins with \"human\", so that all lines count as machines; is {label:?} people's?"
+            );
+        }
         return labelled(&evaluation, arguments);
     }
     let mut user_agent = arguments.ua.clone();
@@ -58,6 +66,12 @@ pub(crate) fn run(arguments: &Classify, config: &Config) -> anyhow::Result<ExitC
         print::line(&format!("{class}{agent}, by {reason} of rules {version}{network}"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A label that may mean people.
+fn misnamed<'a>(labels: &[&'a str]) -> Option<&'a str> {
+    const OF_PEOPLE: [&str; 6] = ["human", "person", "people", "user", "inapp", "in-app"];
+    labels.iter().copied().find(|label| OF_PEOPLE.iter().any(|word| label.to_lowercase().contains(word)))
 }
 
 fn labelled(evaluation: &Evaluation, arguments: &Classify) -> anyhow::Result<ExitCode> {
@@ -106,4 +120,16 @@ fn labelled(evaluation: &Evaluation, arguments: &Classify) -> anyhow::Result<Exi
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::misnamed;
+
+    #[test]
+    fn a_label_that_may_mean_people_is_found() {
+        assert_eq!(misnamed(&["crawler", "Human"]), Some("Human"));
+        assert_eq!(misnamed(&["library", "in-app", "person"]), Some("in-app"));
+        assert_eq!(misnamed(&["crawler", "library", "ai"]), None);
+    }
 }

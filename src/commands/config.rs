@@ -8,12 +8,14 @@ use super::print;
 use crate::cli::ConfigCommand;
 use crate::config::Loaded;
 use crate::rules::Source;
+use crate::run::geo;
 
 /// A configuration that could be loaded is right; showing it names where each value came from.
 pub(crate) fn run(command: &ConfigCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     match command {
         ConfigCommand::Check => {
             Source::of(&loaded.config).load()?;
+            geo::open(&loaded.config)?;
             match loaded.file() {
                 Some(file) => print::line(&format!("{}: the configuration is valid", file.display()))?,
                 None => print::line("the configuration is valid: defaults and environment, no file")?,

@@ -1,8 +1,10 @@
 //! `highwater networks update|list|remove`: published lists of networks.
 
+use std::net::IpAddr;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use ipnet::IpNet;
 use processor::classify::Classifier;
 use processor::networks::{List, Meaning, prefixes};
 use schemas::UtcMicros;
@@ -10,7 +12,7 @@ use serde_json::json;
 
 use super::print;
 use crate::cli::{Meaning as MeaningFlag, NetworkUpdate, Networks};
-use crate::config::{Config, nearest};
+use crate::config::{Config, near};
 use crate::rules::{Lists, Source, fetch};
 
 /// Does what the command says.
@@ -61,22 +63,58 @@ async fn made(update: &NetworkUpdate, lists: &Lists, rules: &Classifier) -> anyh
         (None, Some(before)) => before.meaning,
         (None, None) => anyhow::bail!("{}: a new list needs --as: confirm, scanner, hosting or people", update.name),
     };
-    let agents = match before {
-        Some(before) if update.agents.is_empty() && meaning == before.meaning => before.agents,
+    let agents = match &before {
+        Some(before) if update.agents.is_empty() && meaning == before.meaning => before.agents.clone(),
         _ => update.agents.clone(),
     };
     for agent in &agents {
-        anyhow::ensure!(
-            rules.agents().any(|known| known.eq_ignore_ascii_case(agent)),
-            "--agent {agent:?}: no rule gives that name; did you mean {}?",
-            nearest(agent, rules.agents())
-        );
+        let is_known = rules.agents().any(|known| known.eq_ignore_ascii_case(agent));
+        anyhow::ensure!(is_known, "--agent {agent:?}: no rule gives that name; {}", hint(agent, rules));
     }
     let source = update.source.clone();
     let prefixes = prefixes(&fetch(&source).await?).with_context(|| source.clone())?;
     let list = List { name: update.name.clone(), meaning, agents, source, updated_at: UtcMicros::now(), prefixes };
     list.check().with_context(|| list.name.clone())?;
+    for doubt in doubts(&list, before.map(|before| (before.meaning, before.prefixes.len()))) {
+        eprintln!("highwater: {}: {doubt}", list.name);
+    }
     Ok(list)
+}
+
+/// What to try in place of an agent's name that no rule gives.
+fn hint(agent: &str, rules: &Classifier) -> String {
+    near(agent, rules.agents()).map_or_else(
+        || {
+            "expected one as rules (processor/rules.toml, or your own) and column `agent` have it, such as Googlebot, \
+             Bingbot or GPTBot; `highwater classify --ua` shows that of a request"
+                .to_owned()
+        },
+        |near| format!("did you mean {near}?"),
+    )
+}
+
+/// What is odd about a list that is right, or about what it replaces: its meaning and how many prefixes there were.
+fn doubts(list: &List, before: Option<(Meaning, usize)>) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if let Some(inner) = list.prefixes.iter().find(|net| is_inner(net)) {
+        doubts.push(format!("{inner} is of no public network: whoever comes from within your own is in the list"));
+    }
+    let Some((meaning, many)) = before else { return doubts };
+    if meaning != list.meaning {
+        doubts.push(format!("it was {} and is {} now", meaning.as_str(), list.meaning.as_str()));
+    }
+    if list.prefixes.len() * 2 < many {
+        doubts.push(format!("it had {many} prefixes and has {} now: was all of it published?", list.prefixes.len()));
+    }
+    doubts
+}
+
+/// Whether a network is private, of this machine or of one link.
+fn is_inner(net: &IpNet) -> bool {
+    match net.network() {
+        IpAddr::V4(address) => address.is_private() || address.is_loopback() || address.is_link_local(),
+        IpAddr::V6(address) => address.is_unique_local() || address.is_loopback() || address.is_unicast_link_local(),
+    }
 }
 
 fn state(list: &List, config: &Config) -> &'static str {
@@ -101,4 +139,37 @@ fn shown(list: &List, config: &Config) -> serde_json::Value {
         "updated_at": list.updated_at, "expires_at": list.expires_at(config.classify.networks_expire.0),
         "state": state(list, config), "source": list.source,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_are_near_are_proposed() {
+        let rules = Classifier::builtin().unwrap();
+        assert_eq!(hint("Googel", &rules), "did you mean Google?");
+        assert_eq!(hint("googelbot", &rules), "did you mean Googlebot?");
+        assert!(hint("Nonesuch", &rules).contains("processor/rules.toml"), "{}", hint("Nonesuch", &rules));
+    }
+
+    #[test]
+    fn an_odd_list_is_doubted() {
+        let list = |meaning, prefixes: &[&str]| List {
+            name: "a".into(),
+            meaning,
+            agents: vec![],
+            source: "test".into(),
+            updated_at: UtcMicros(1),
+            prefixes: prefixes.iter().map(|net| net.parse().unwrap()).collect(),
+        };
+        let public = list(Meaning::Scanner, &["198.51.100.0/24"]);
+        assert_eq!(doubts(&public, None), Vec::<String>::new());
+        assert_eq!(doubts(&public, Some((Meaning::Scanner, 2))), Vec::<String>::new());
+        assert!(doubts(&public, Some((Meaning::Scanner, 3)))[0].contains("it had 3 prefixes and has 1 now"));
+        assert!(doubts(&public, Some((Meaning::People, 1)))[0].contains("it was people and is scanner now"));
+        for inner in ["10.1.0.0/16", "127.0.0.0/8", "169.254.0.0/16", "fd00::/16", "::1/128", "fe80::/64"] {
+            assert!(doubts(&list(Meaning::Hosting, &[inner]), None)[0].contains("no public network"), "{inner}");
+        }
+    }
 }

@@ -38,7 +38,7 @@ struct Outcome {
 /// Judges anew, and prints.
 pub(crate) async fn run(arguments: Reclassify, config: &Config) -> anyhow::Result<ExitCode> {
     let (start, end) = (begin_of(arguments.start), end_of(arguments.end));
-    ensure!(start < end, "--end ({end}) must be later than --start ({start})");
+    ensure!(start < end, "--end {} must be later than --start {}", typed(arguments.end), typed(arguments.start));
     let store = open::link_store(config).await?;
     if let Some(workspace) = &arguments.workspace {
         store.require_workspace(workspace).await?;
@@ -79,6 +79,14 @@ fn end_of(bound: Bound) -> UtcMicros {
     }
 }
 
+/// As it was given.
+fn typed(bound: Bound) -> String {
+    match bound {
+        Bound::Instant(instant) => instant.to_string(),
+        Bound::Date(date) => date.to_string(),
+    }
+}
+
 /// A bar of files; none where nobody sees it.
 fn bar() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
@@ -99,8 +107,8 @@ fn notes(found: &Reclassified) -> Vec<String> {
     let mut notes = Vec::new();
     if found.left > 0 {
         notes.push(format!(
-            "{} rows stay as they are: headers judged them, by rules that there are no more, and nothing else is left of \
-             those",
+            "{} rows stay as they are: headers judged them, by rules that there are no more or that are switched off, and \
+             nothing else is left of those",
             found.left
         ));
     }
@@ -122,8 +130,9 @@ fn text(outcome: &Outcome) -> String {
     let (did, files) = if outcome.dry_run { ("would change", "would be") } else { ("changed", "were") };
     let mut lines = vec![
         format!(
-            "{} rows from {} to {}, judged by version {} of the rules: {} {did}, {} say the same as by another version",
-            found.rows, outcome.start, outcome.end, found.rules_version, found.changed, found.confirmed
+            "{} rows from {} to {}, judged by version {} of the rules: {} {did}; {} that older or other rules had judged say the \
+             same",
+            found.rows, outcome.start, outcome.end, found.rules_version, found.changed, found.same
         ),
         format!("{} of {} files {files} written anew", found.rewritten, found.files),
     ];
@@ -172,6 +181,7 @@ mod tests {
     fn a_day_is_whole_and_an_instant_is_itself() {
         assert_eq!(at("2026-03-14"), at("2026-03-14T00:00:00Z"));
         assert_eq!(end_of("2026-03-14".parse().unwrap()), at("2026-03-15T00:00:00Z"));
+        assert_eq!(typed("2026-03-14".parse().unwrap()), "2026-03-14");
         assert_eq!(end_of("2026-03-14T01:00:00+01:00".parse().unwrap()), at("2026-03-14"));
     }
 
@@ -182,7 +192,7 @@ mod tests {
             rules_version: 3,
             rows: 10,
             changed: 4,
-            confirmed: 6,
+            same: 6,
             left: 1,
             files: 2,
             rewritten: 1,
@@ -199,7 +209,7 @@ mod tests {
         let told = text(&outcome);
         for part in [
             "10 rows from 2026-03-14",
-            "4 would change, 6 say the same",
+            "4 would change; 6 that older or other rules had judged say the same",
             "scanner  0       4",
             "-             Barracuda",
             "10 more",

@@ -21,7 +21,7 @@ pub(crate) async fn run(arguments: Report, config: &Config) -> anyhow::Result<Ex
         && report.totals.by_class.is_empty()
         && !is_link(code, arguments.domain.as_deref(), config).await?
     {
-        eprintln!("highwater: there is no link with the code {code:?}");
+        anyhow::bail!("there is no link with the code {code:?}");
     }
     if arguments.json {
         print::json(&report)?;
@@ -90,6 +90,12 @@ fn sure(counts: &Counts) -> String {
     }
 }
 
+/// What is said of clicks without a value of this dimension.
+fn no_value(by: &str) -> &'static str {
+    // people have none, nor has what was found out by its behaviour
+    if by == "agent" { "no agent named" } else { "value not known" }
+}
+
 fn text(report: &Answer, arguments: &Report) -> String {
     let mut lines = Vec::new();
     let counts = &report.totals.counts;
@@ -121,8 +127,8 @@ fn text(report: &Answer, arguments: &Report) -> String {
         lines.push(String::new());
         lines.push(print::columns(&[head, "clicks", ""], &rows));
     }
-    if arguments.by.is_some() {
-        lines.push(format!("others {}, value not known {}", report.other.clicks, report.unknown.clicks));
+    if let Some(by) = &arguments.by {
+        lines.push(format!("others {}, {} {}", report.other.clicks, no_value(by), report.unknown.clicks));
     }
     let classes: Vec<String> = report.totals.by_class.iter().map(|(class, n)| format!("{class} {n}")).collect();
     if !classes.is_empty() {

@@ -7,6 +7,9 @@ use super::{Backend, Config, Partitions, classify, edge_logs, fluvio, privacy};
 /// Schemes of addresses that a lake may have.
 const LAKES: [&str; 4] = ["file", "s3", "gs", "az"];
 
+/// Schemes of addresses that a link store may have.
+const LINKS: [&str; 3] = ["postgres", "postgresql", "sqlite"];
+
 /// The providers whose logs and headers are known.
 const PROVIDERS: &[&str] = &[
     "none",
@@ -41,6 +44,7 @@ pub(crate) fn problems(config: &Config) -> Vec<String> {
     sharing(config, &mut wrong);
     log_rules(config, &mut wrong);
     lake_storage(config, &mut wrong);
+    link_store(config, &mut wrong);
     if config.journal.reserve >= config.journal.max_bytes {
         wrong.push(format!(
             "journal.reserve ({}) must be less than journal.max_bytes ({})",
@@ -188,6 +192,15 @@ fn lake_storage(config: &Config, wrong: &mut Vec<String>) {
     }
 }
 
+/// Databases that links can be in.
+fn link_store(config: &Config, wrong: &mut Vec<String>) {
+    if let Some((scheme, _)) = config.links.url.split_once("://").filter(|(scheme, _)| !LINKS.contains(scheme)) {
+        wrong.push(format!(
+            "links.url: a link store in {scheme}:// is not known; expected postgres://user@host/database, or a file's path"
+        ));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,5 +269,7 @@ mod tests {
         assert!(broken(|c| c.lake = "ftp://bucket/lake".into()).contains("s3://"));
         assert_eq!(broken(|c| c.lake = "s3://bucket/lake".into()), "");
         assert_eq!(broken(|c| c.links.url = "postgres://x/links".into()), "");
+        assert_eq!(broken(|c| c.links.url = "./links.sqlite".into()), "");
+        assert!(broken(|c| c.links.url = "mysql://x/links".into()).contains("links.url: a link store in mysql://"));
     }
 }

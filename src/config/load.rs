@@ -194,6 +194,17 @@ fn unknown_keys(figment: &Figment) -> Result<Vec<String>, Invalid> {
     Ok(lines)
 }
 
+/// The name that is so like `word` that it may have been meant; none when all are far from it.
+pub(crate) fn near<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = word.to_lowercase();
+    let score = |name: &str| strsim::normalized_damerau_levenshtein(&lower, &name.to_lowercase());
+    known
+        .map(|name| (score(name), name))
+        .filter(|(score, _)| *score >= 0.6)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|best| best.1)
+}
+
 /// The name that is most like `key`.
 pub(crate) fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
     let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();

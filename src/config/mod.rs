@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use behaviour::Behaviour;
 pub(crate) use check::problems;
 pub(crate) use classify::Classify;
-pub(crate) use load::{Loaded, load, nearest};
+pub(crate) use load::{Loaded, load, near};
 pub(crate) use partitions::Partitions;
 pub(crate) use privacy::{Geo, Privacy};
 pub(crate) use retention::Retention;
@@ -78,6 +78,7 @@ pub(crate) struct Redirect {
     /// Host names served; the first is the default for new links and for logs without a host.
     pub(crate) domains: Vec<String>,
     /// Peers whose forwarding headers are believed.
+    #[serde(deserialize_with = "units::nets")]
     pub(crate) trusted_proxies: Vec<IpNet>,
     /// Refuse every other peer.
     pub(crate) edge_only: bool,

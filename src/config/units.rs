@@ -1,9 +1,10 @@
-//! Spans of time and sizes as people write them: `50ms`, `10s`, `48h`, `1GiB`.
+//! Spans of time, sizes and networks as people write them: `50ms`, `10s`, `48h`, `1GiB`, `10.0.0.0/8`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A span of time, written as a number and `ms`, `s`, `m`, `h` or `d`.
@@ -97,6 +98,16 @@ macro_rules! as_text {
 }
 as_text!(Span, Size);
 
+/// Networks, of which a wrong one is named.
+pub(crate) fn nets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpNet>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let one = |text: String| {
+        let expected = "is no network, expected one such as \"10.0.0.0/8\" or \"2001:db8::/32\"";
+        text.parse().map_err(|_| serde::de::Error::custom(format_args!("{text:?} {expected}")))
+    };
+    texts.into_iter().map(one).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,5 +129,18 @@ mod tests {
         for text in ["", "10", "s", "-1s", "1.5s", "10 parsecs", "99999999999999999999s"] {
             assert!(text.parse::<Span>().unwrap_err().contains("50ms"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_wrong_network_is_named() {
+        #[derive(Debug, Deserialize)]
+        struct Given {
+            #[serde(deserialize_with = "nets")]
+            of: Vec<IpNet>,
+        }
+        let given = |text: &str| toml::from_str::<Given>(text);
+        assert_eq!(given("of = [\"10.0.0.0/8\", \"::1/128\"]").unwrap().of.len(), 2);
+        let error = given("of = [\"10.0.0.0/40\"]").unwrap_err().to_string();
+        assert!(error.contains("\"10.0.0.0/40\" is no network"), "{error}");
     }
 }

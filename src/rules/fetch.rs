@@ -9,6 +9,8 @@ use reqwest::redirect::Policy;
 
 /// The largest list, in bytes: what the largest cloud publishes, several times over.
 const MOST_BYTES: u64 = 32 << 20;
+/// What packed files begin with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// All of a fetch.
 const DEADLINE: Duration = Duration::from_secs(60);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
@@ -21,6 +23,10 @@ const MOST_REDIRECTS: usize = 5;
 pub(crate) async fn fetch(source: &str) -> anyhow::Result<String> {
     let bytes = if source.contains("://") { over_http(source).await } else { read(source) };
     let bytes = bytes.with_context(|| source.to_owned())?;
+    ensure!(
+        !bytes.starts_with(&GZIP),
+        "{source}: it is packed (gzip), expected text: `zcat FILE | highwater networks update - …` takes it in"
+    );
     String::from_utf8(bytes).with_context(|| source.to_owned())
 }
 
@@ -105,5 +111,8 @@ mod tests {
         assert!(said("http://192.0.2.1/list").await.contains("expected an https URL"));
         assert!(said("ftp://192.0.2.1/list").await.contains("expected an https URL"));
         assert!(said("/nowhere/list.txt").await.contains("/nowhere/list.txt"));
+        let packed = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(packed.path(), [0x1f, 0x8b, 8, 0]).unwrap();
+        assert!(said(packed.path().to_str().unwrap()).await.contains("packed (gzip)"));
     }
 }

@@ -8,6 +8,7 @@ use prometheus_client::registry::Registry;
 pub(crate) struct RulesMetrics {
     version: Gauge,
     refused: Gauge,
+    lists: Gauge,
     expired: Gauge,
 }
 
@@ -20,6 +21,7 @@ impl RulesMetrics {
             "1 while rules on disk are wrong and the last good ones stay in force",
             self.refused.clone(),
         );
+        registry.register("highwater_networks_lists", "Lists of networks in force", self.lists.clone());
         registry.register(
             "highwater_networks_expired",
             "Lists of networks that are too old to be believed",
@@ -27,10 +29,11 @@ impl RulesMetrics {
         );
     }
 
-    /// Rules of this version are in force, and what is on disk is as good; of lists so many have expired.
-    pub(crate) fn in_force(&self, version: i32, expired: usize) {
+    /// Rules of this version are in force, and what is on disk is as good; so many lists are too, others have expired.
+    pub(crate) fn in_force(&self, version: i32, lists: usize, expired: usize) {
         self.version.set(version.into());
         self.refused.set(0);
+        self.lists.set(lists as i64);
         self.expired.set(expired as i64);
     }
 
@@ -42,5 +45,13 @@ impl RulesMetrics {
     /// What is on disk is what is in force.
     pub(crate) fn as_on_disk(&self) {
         self.refused.set(0);
+    }
+}
+
+#[cfg(test)]
+impl RulesMetrics {
+    /// How many lists are in force.
+    pub(super) fn lists(&self) -> i64 {
+        self.lists.get()
     }
 }

@@ -115,6 +115,12 @@ impl Source {
         expired.map(|list| list.name.as_str()).collect()
     }
 
+    /// Shows what is in force, of rules with this version.
+    pub(crate) fn show(&self, metrics: &RulesMetrics, found: &Found, version: i32, now: UtcMicros) {
+        let expired = self.expired(found, now).len();
+        metrics.in_force(version, found.lists.len() - expired, expired);
+    }
+
     /// When the next list expires.
     fn next_expiry(&self, found: &Found, now: UtcMicros) -> Option<UtcMicros> {
         let ends = found.lists.iter().filter_map(|list| list.expires_at(self.expire));
@@ -146,6 +152,25 @@ fn text(path: &Path) -> anyhow::Result<String> {
     let size = fs::metadata(path)?.len();
     ensure!(size <= MOST_BYTES, "{size} bytes are too many for rules: expected at most {MOST_BYTES}");
     Ok(fs::read_to_string(path)?)
+}
+
+impl Found {
+    /// The names of lists of `before` that are here no more.
+    fn gone<'a>(&self, before: &'a [String]) -> Vec<&'a str> {
+        let is_here = |name: &&String| self.lists.iter().any(|list| list.name == **name);
+        before.iter().filter(|name| !is_here(name)).map(String::as_str).collect()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.lists.iter().map(|list| list.name.clone()).collect()
+    }
+
+    /// Tells rules from other rules.
+    fn print_of_rules(&self) -> u64 {
+        let mut hash = DefaultHasher::new();
+        self.rules.hash(&mut hash);
+        hash.finish()
+    }
 }
 
 #[cfg(test)]

@@ -51,6 +51,10 @@ struct Seen {
     expiry: Option<UtcMicros>,
     /// Of what is in force.
     in_force: u64,
+    /// Of the rules alone.
+    rules: u64,
+    /// The names of its lists.
+    lists: Vec<String>,
     /// Of what is wrong, or of why it can't be read.
     refused: Option<u64>,
 }
@@ -77,13 +81,32 @@ impl Seen {
     }
 }
 
+impl Seen {
+    /// Says what has come into force, and which lists went.
+    fn tell(&mut self, found: &Found, version: i32) {
+        let lists = found.lists.len();
+        match std::mem::replace(&mut self.rules, found.print_of_rules()) == self.rules {
+            true => tracing::info!(version, lists, "other lists of networks are in force, by the same rules"),
+            false => tracing::info!(version, lists, "other rules are in force"),
+        }
+        let before = std::mem::replace(&mut self.lists, found.names());
+        let gone = found.gone(&before);
+        if !gone.is_empty() {
+            let gone = gone.join(", ");
+            tracing::warn!(gone, "lists of networks that were in force are gone: nothing is judged by them any more");
+        }
+    }
+}
+
 /// Keeps the enricher's rules as the files say, until `stop`. It has those that were `found`.
 pub(crate) async fn watch(watched: Watched, found: Found, stop: CancellationToken) {
     let now = UtcMicros::now();
     watched.show(&found, watched.enricher.classifier().version(), now);
     let in_force = watched.source.print(&found, now);
     let expiry = watched.source.next_expiry(&found, now);
-    let mut seen = Seen { stamps: Vec::new(), read_at: SystemTime::UNIX_EPOCH, expiry, in_force, refused: None };
+    let (stamps, read_at) = (Vec::new(), SystemTime::UNIX_EPOCH);
+    let (rules, lists) = (found.print_of_rules(), found.names());
+    let mut seen = Seen { stamps, read_at, expiry, in_force, rules, lists, refused: None };
     drop(found);
     let mut ticks = tokio::time::interval(watched.every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -121,7 +144,7 @@ impl Watched {
                     let version = rules.classifier.version();
                     self.enricher.put_in_force(rules);
                     (seen.in_force, seen.refused) = (print, None);
-                    tracing::info!(version, lists = found.lists.len(), "other rules are in force");
+                    seen.tell(&found, version);
                     self.show(&found, version, now);
                 }
                 Err(error) => {
@@ -137,7 +160,7 @@ impl Watched {
     /// Says what is in force, and which lists aren't any more.
     fn show(&self, found: &Found, version: i32, now: UtcMicros) {
         let expired = self.source.expired(found, now);
-        self.metrics.in_force(version, expired.len());
+        self.source.show(&self.metrics, found, version, now);
         if !expired.is_empty() {
             let lists = expired.join(", ");
             tracing::warn!(
@@ -172,7 +195,7 @@ mod tests {
     }
 
     fn seen(stamps: Vec<Stamp>, read_at: u64) -> Seen {
-        Seen { stamps, read_at: at(read_at), expiry: None, in_force: 1, refused: None }
+        Seen { stamps, read_at: at(read_at), expiry: None, in_force: 1, rules: 0, lists: vec![], refused: None }
     }
 
     const NOW: UtcMicros = UtcMicros(1_000);
@@ -252,11 +275,13 @@ mod tests {
             .unwrap();
         watched.look(&mut seen, now);
         assert!(hosting(&watched));
+        assert_eq!((watched.metrics.lists(), &seen.lists[..]), (1, &["cloud".to_owned()][..]));
         let end = now.plus(config.classify.networks_expire.0);
         watched.look(&mut seen, end);
         assert!(hosting(&watched));
         watched.look(&mut seen, end.plus(Duration::from_secs(1)));
         assert!(!hosting(&watched), "too old");
+        assert_eq!(watched.metrics.lists(), 0);
         watched.look(&mut seen, now);
         std::fs::write(lists.folder().join("broken.json"), "{").unwrap();
         lists.remove("cloud").unwrap();
@@ -265,5 +290,7 @@ mod tests {
         std::fs::remove_file(lists.folder().join("broken.json")).unwrap();
         watched.look(&mut seen, now);
         assert!(!hosting(&watched) && seen.refused.is_none());
+        assert_eq!(watched.source.read().unwrap().gone(&["cloud".to_owned()]), ["cloud"]);
+        assert_eq!((watched.metrics.lists(), seen.lists.len()), (0, 0));
     }
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use processor::geo::Geo;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::tasks::Tasks;
@@ -27,12 +29,18 @@ pub(crate) fn open(config: &Config) -> anyhow::Result<Arc<Geo>> {
     Ok(Arc::new(Geo::open(path).with_context(|| format!("geo.mmdb = {path:?}"))?))
 }
 
-/// The same for a process that goes on: says what it has, and follows the file.
+/// The same for a process that goes on: says what it has, follows the file, and shows in `/metrics` when it is refused.
 ///
 /// # Errors
 /// As [`open`].
-pub(crate) fn follow(config: &Config, back: &mut Tasks) -> anyhow::Result<Arc<Geo>> {
+pub(crate) fn follow(config: &Config, metrics: &mut Registry, back: &mut Tasks) -> anyhow::Result<Arc<Geo>> {
     let geo = open(config)?;
+    let refused = Gauge::default();
+    metrics.register(
+        "highwater_geo_refused",
+        "1 while the geography database on disk can't be used and the one before it stays in force",
+        refused.clone(),
+    );
     let Some(has) = geo.in_force() else {
         tracing::info!(
             "geo.mmdb names no file: countries, regions and cities are those that the edge tells, else unknown"
@@ -42,13 +50,13 @@ pub(crate) fn follow(config: &Config, back: &mut Tasks) -> anyhow::Result<Arc<Ge
     tracing::info!(file = %config.geo.mmdb.display(), kind = has.kind, made = has.made, "places are looked up");
     let (watched, stop) = (Arc::clone(&geo), back.stop_token());
     back.spawn("geography database", async move {
-        watch(watched, stop).await;
+        watch(watched, refused, stop).await;
         Ok(())
     });
     Ok(geo)
 }
 
-async fn watch(geo: Arc<Geo>, stop: CancellationToken) {
+async fn watch(geo: Arc<Geo>, refused: Gauge, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -56,9 +64,13 @@ async fn watch(geo: Arc<Geo>, stop: CancellationToken) {
         match tokio::task::spawn_blocking(move || looked.look()).await {
             Ok(Ok(None)) => {}
             Ok(Ok(Some(has))) => {
-                tracing::info!(kind = has.kind, made = has.made, "a newer geography database is in force")
+                refused.set(0);
+                tracing::info!(kind = has.kind, made = has.made, "a newer geography database is in force");
             }
-            Ok(Err(error)) => tracing::warn!(%error, "geo.mmdb: the geography database before it stays in force"),
+            Ok(Err(error)) => {
+                refused.set(1);
+                tracing::warn!(%error, "geo.mmdb: the geography database before it stays in force");
+            }
             Err(error) => tracing::warn!(%error, "geo.mmdb can't be looked at"),
         }
     }

@@ -139,11 +139,12 @@ async fn start(
     let (clock, health) = (ClockHealth::default(), CancellationToken::new());
     let ops = Ops::new(clock.clone());
     let serving = tokio::spawn(serve(sockets.ops, ops.clone().router(), health.clone()));
-    let geo = if roles.process || roles.manage { geo::follow(config, back)? } else { Arc::default() };
+    let mut metrics = Registry::default();
+    let looks = roles.process || roles.manage;
+    let geo = if looks { geo::follow(config, &mut metrics, back)? } else { Arc::default() };
     let store = link_store(config).await?;
     watch_clock(config, &store, clock, roles, stop, back).await?;
     let token = if roles == Roles::ALL { first_token(config, &store).await? } else { None };
-    let mut metrics = Registry::default();
 
     let through = Through::start(config, &store, roles, &mut metrics, back).await?;
     let (mut own, mut forwarded) = (OwnJournals::default(), None);
@@ -324,7 +325,9 @@ fn manage_router(
 fn own_rows(config: &Config, geo: &Arc<Geo>, metrics: &mut Registry, stop: CancellationToken) -> anyhow::Result<Rows> {
     let rules = RulesMetrics::default();
     rules.register(metrics);
-    rules.in_force(Source::of(config).load()?.classifier.version(), 0);
+    let (source, now) = (Source::of(config), UtcMicros::now());
+    let found = source.read()?;
+    source.show(&rules, &found, source.rules(&found, now)?.classifier.version(), now);
     Ok(Rows::Own(Arc::clone(geo), rules, stop))
 }
 

@@ -105,6 +105,12 @@ impl RulesFile {
         if self.method.iter().any(|rule| rule.id == id) {
             return Err("can't be switched off: no HEAD is a person's click");
         }
+        if id == "network" || id.starts_with("network/") {
+            return Err("is a list of networks: `highwater networks remove` takes it away");
+        }
+        if id == "behaviour" || id.starts_with("behaviour/") {
+            return Err("is switched off in [behaviour] of the configuration");
+        }
         let before = (self.group.len(), self.shape.len(), self.header.len());
         self.group.retain(|group| group.id != id);
         self.shape.retain(|shape| shape.id != id);
@@ -193,6 +199,8 @@ mod tests {
             ("version = 0".to_owned(), "version is 0, expected 1 to 999"),
             ("version = 1000".to_owned(), "version is 1000, expected 1 to 999"),
             ("version = 1\noff = [\"seo/mozz\"]".to_owned(), "off: \"seo/mozz\" is no built-in rule"),
+            ("version = 1\noff = [\"network/mail\"]".to_owned(), "`highwater networks remove`"),
+            ("version = 1\noff = [\"behaviour/new-link\"]".to_owned(), "switched off in [behaviour]"),
             ("version = 1\noff = [\"method/head\"]".to_owned(), "can't be switched off"),
             ("version = 1\n[people]\napps = { why = \"\", tokens = [] }".to_owned(), "doesn't say why"),
             ("version = 1\n[people]\nengines = { why = \"w\", tokens = [] }".to_owned(), "unknown field `engines`"),

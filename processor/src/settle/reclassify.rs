@@ -59,8 +59,8 @@ pub struct Reclassified {
     pub rows: u64,
     /// Of these, rows that say something else now.
     pub changed: u64,
-    /// Rows that say the same, by other rules than before.
-    pub confirmed: u64,
+    /// Rows that keep their verdict and get only the number of the rules: others had given it.
+    pub same: u64,
     /// Rows that can't be judged anew, as nothing is left of the headers that judged them; they stay.
     pub left: u64,
     /// Files of `clicks` that hold rows of the span.
@@ -132,7 +132,7 @@ type Ways = BTreeMap<(Option<String>, Option<String>), u64>;
 pub(crate) struct Moves {
     rows: u64,
     changed: u64,
-    confirmed: u64,
+    same: u64,
     left: u64,
     /// Of all rows, whether they have moved or not.
     classes: Ways,
@@ -212,7 +212,7 @@ impl Work for Judging<'_> {
             }
             note.rows += 1;
             note.changed += u64::from(differs);
-            note.confirmed += u64::from(!differs && stamped);
+            note.same += u64::from(!differs && stamped);
             changes |= differs || stamped;
             if differs {
                 let one = Several::one(time, time.0.unsigned_abs().rotate_left(11));
@@ -258,7 +258,7 @@ fn summary(parts: &Parts<Moves>) -> Reclassified {
     for note in parts.notes() {
         found.rows += note.rows;
         found.changed += note.changed;
-        found.confirmed += note.confirmed;
+        found.same += note.same;
         found.left += note.left;
         for (all, ways) in ways.iter_mut().zip([&note.classes, &note.agents, &note.reasons]) {
             for (way, rows) in ways {

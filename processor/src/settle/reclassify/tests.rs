@@ -104,7 +104,7 @@ async fn what_moves_is_said_and_all_of_it_lands_in_one_commit() {
     let mut looks = Vec::new();
     let done = later.reclassify(&all(), &mut |looked| looks.push(looked)).await.unwrap();
     assert_eq!(done, told, "it says what comes of it");
-    assert_eq!((done.rows, done.changed, done.confirmed, done.left), (16, 8, 8, 0));
+    assert_eq!((done.rows, done.changed, done.same, done.left), (16, 8, 8, 0));
     let moved = |from: &str, to: &str| [Moved { from: Some(from.into()), to: Some(to.into()), rows: 8 }];
     assert_eq!(
         (&done.classes[..], &done.agents[..]),
@@ -125,7 +125,7 @@ async fn what_moves_is_said_and_all_of_it_lands_in_one_commit() {
     // of what was final: five of the first hour, from its first minute to its ninth
     assert_eq!(restated(&lake).await, [("reclassify".to_owned(), 0, 8 * 60, 0)]);
     let again = later.reclassify(&all(), &mut |_| {}).await.unwrap();
-    assert_eq!((again.changed, again.confirmed, again.rewritten), (0, 0, 0));
+    assert_eq!((again.changed, again.same, again.rewritten), (0, 0, 0));
     assert_eq!(lake.table(Table::Clicks).await.unwrap().version(), version + 1);
 }
 
