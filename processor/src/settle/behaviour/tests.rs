@@ -167,7 +167,7 @@ async fn a_moved_row_stays_what_it_is_when_a_record_or_other_rules_judge_it_agai
     // a rule that knows its agent by now tells more
     let (verdict, _) =
         enricher().rejudge("Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)", None, reason).unwrap();
-    assert_eq!((verdict.class, &*verdict.reason), (Class::Preview, "preview/Slack+behaviour/many-links"));
+    assert_eq!((verdict.class, &*verdict.reason), (Class::Preview, "preview/slack+behaviour/many-links"));
     // and one that doesn't, once that is taken back, as much as before
     let (verdict, _) = enricher().rejudge(&agent, None, &verdict.reason).unwrap();
     assert_eq!((verdict.class, &*verdict.reason), (Class::Scanner, reason));
