@@ -111,9 +111,7 @@ impl RulesFile {
         let people = &self.people;
         for list in [&people.engines, &people.browsers, &people.apps, &people.sites] {
             for text in &list.tokens {
-                if let Err(error) = Token::parse(text, false) {
-                    faults.push(format!("people: token {text:?} {error}"));
-                }
+                self.check_token(text, "people", faults);
                 if list.tokens.iter().filter(|other| other.eq_ignore_ascii_case(text)).count() > 1 {
                     faults.push(format!("people: token {text:?} is there twice"));
                 }

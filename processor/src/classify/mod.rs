@@ -20,6 +20,7 @@ mod evaluate;
 mod header;
 mod mark;
 mod matcher;
+mod ordinary;
 mod overlay;
 mod rules;
 mod shape;

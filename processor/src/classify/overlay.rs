@@ -1,11 +1,13 @@
 //! An operator's rules over the built-in ones: groups that go first, more apps of people, rules switched off.
 //!
 //! The file has the built-in file's form, as far as it has the same parts, and is checked in the same way; so a bare word
-//! is no token in it either. It can't undo what holds whatever the rules are: that a `HEAD` is nobody's click.
+//! is no token in it either, and neither is what ordinary people's agents hold. It can't undo what holds whatever the rules
+//! are: that a `HEAD` is nobody's click.
 
 use serde::Deserialize;
 
-use super::matcher::slug;
+use super::matcher::{Matcher, slug};
+use super::ordinary::Ordinary;
 use super::rules::{Group, People, RulesError, RulesFile, TokenList};
 
 /// The versions that an operator's file may have: together with the release's, one number tells both apart.
@@ -45,6 +47,8 @@ impl Overlay {
     pub(super) fn over(text: &str, mut base: RulesFile) -> Result<RulesFile, RulesError> {
         let Self { version, off, people, group } = toml::from_str(text)?;
         let mut faults = Vec::new();
+        // before anything is switched off
+        let built_in = Matcher::new(&base)?;
         if !VERSIONS.contains(&version) {
             faults.push(format!("version is {version}, expected 1 to {}", VERSIONS.end - 1));
         }
@@ -73,6 +77,7 @@ impl Overlay {
             shape: Vec::new(),
         };
         faults.extend(own.faults());
+        faults.extend(Ordinary::read()?.faults(&own, &built_in));
         if !faults.is_empty() {
             return Err(RulesError::Faults(faults));
         }

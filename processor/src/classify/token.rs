@@ -9,6 +9,8 @@ pub(super) enum TokenError {
     BareWord,
     #[error("is not ASCII")]
     NotAscii,
+    #[error("has neither letter nor digit")]
+    NoText,
 }
 
 /// What must stand before a token.
@@ -62,6 +64,9 @@ impl Token {
         if text.len() < 3 {
             return Err(TokenError::TooShort);
         }
+        if !text.bytes().any(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(TokenError::NoText);
+        }
         Ok(Self { text: text.into(), left, right, exact })
     }
 
@@ -78,6 +83,15 @@ impl Token {
     /// What is looked for.
     pub(super) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Whether `agent` holds it.
+    pub(super) fn is_in(&self, agent: &str) -> bool {
+        let (agent, length) = (agent.as_bytes(), self.text.len());
+        let mut places = agent.windows(length).enumerate();
+        places.any(|(start, part)| {
+            part.eq_ignore_ascii_case(self.text.as_bytes()) && self.fits(agent, start, start + length)
+        })
     }
 
     /// Whether the text found at `start..end` of `agent` has what it needs beside it.
