@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use schemas::UtcMicros;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,23 @@ const MOST_NAME_BYTES: usize = 40;
 const MOST_PREFIXES: usize = 500_000;
 /// Shorter prefixes say nothing of an operator: they are registries' blocks.
 const LEAST_LENGTH: (u8, u8) = (8, 16);
+
+/// The most IPv4 addresses that scanners have, a sixteenth of all: the largest cloud has a fortieth, and no scanner a cloud.
+const MOST_OF_SCANNERS: u64 = 1 << 28;
+/// The most IPv4 addresses that are for rent: half of all is no list of hosting any more.
+const MOST_OF_HOSTING: u64 = 1 << 31;
+/// Addresses inside of machines and houses (RFC 1918, 5735, 4193, 4291): behind a proxy that isn't trusted all people have one.
+const PRIVATE: [&str; 9] = [
+    "10.0.0.0/8",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "0.0.0.0/8",
+    "::1/128",
+    "fc00::/7",
+    "fe80::/10",
+];
 
 /// What it means to be in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,7 +57,7 @@ impl Meaning {
 }
 
 /// Why a list is not taken.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, PartialEq, thiserror::Error)]
 pub enum ListError {
     /// The name can't stand in `class_reason`.
     #[error("name {0:?}: expected at most {MOST_NAME_BYTES} lower-case letters, digits and '-'")]
@@ -57,6 +74,26 @@ pub enum ListError {
     /// Far more prefixes than any operator has.
     #[error("there are {0} prefixes in it, expected at most {MOST_PREFIXES}")]
     TooMany(usize),
+    /// Part of the addresses that nobody on the public internet has.
+    #[error("{prefix} is of {space}, which no scanner on the internet has: take it out of the list")]
+    Private {
+        /// What is in the list.
+        prefix: IpNet,
+        /// What it is part of, or holds.
+        space: IpNet,
+    },
+    /// All of it together is far too much.
+    #[error(
+        "its prefixes are {share:.0} % of all IPv4 addresses: expected at most {most:.0} % of a list of meaning {meaning}"
+    )]
+    Everybody {
+        /// In percent.
+        share: f64,
+        /// In percent.
+        most: f64,
+        /// What the list means.
+        meaning: &'static str,
+    },
     /// A prefix of half the world.
     #[error("{0} is too wide: expected /8 or longer, of IPv6 /16 or longer")]
     TooWide(IpNet),
@@ -105,7 +142,33 @@ impl List {
             IpNet::V4(v4) => v4.prefix_len() < LEAST_LENGTH.0,
             IpNet::V6(v6) => v6.prefix_len() < LEAST_LENGTH.1,
         };
-        self.prefixes.iter().find(is_wide).map_or(Ok(()), |net| Err(ListError::TooWide(*net)))
+        self.prefixes.iter().find(is_wide).map_or(Ok(()), |net| Err(ListError::TooWide(*net)))?;
+        self.check_reach()
+    }
+
+    /// Looks at what all prefixes cover together.
+    fn check_reach(&self) -> Result<(), ListError> {
+        let most = match self.meaning {
+            Meaning::Scanner => MOST_OF_SCANNERS,
+            Meaning::Hosting => MOST_OF_HOSTING,
+            Meaning::Confirm | Meaning::People => return Ok(()),
+        };
+        if self.meaning == Meaning::Scanner {
+            for space in PRIVATE.iter().filter_map(|space| space.parse::<IpNet>().ok()) {
+                let meets = |net: &&IpNet| net.contains(&space) || space.contains(*net);
+                if let Some(prefix) = self.prefixes.iter().find(meets) {
+                    return Err(ListError::Private { prefix: *prefix, space });
+                }
+            }
+        }
+        let v4: Vec<Ipv4Net> =
+            self.prefixes.iter().filter_map(|net| if let IpNet::V4(v4) = net { Some(*v4) } else { None }).collect();
+        let covered: u64 = Ipv4Net::aggregate(&v4).iter().map(|net| 1u64 << (32 - net.prefix_len())).sum();
+        if covered <= most {
+            return Ok(());
+        }
+        let percent = |addresses: u64| addresses as f64 * 100.0 / (1u64 << 32) as f64;
+        Err(ListError::Everybody { share: percent(covered), most: percent(most), meaning: self.meaning.as_str() })
     }
 
     /// Whether it is too old at `now` to be believed, when lists hold for `max_age`. Addresses of clouds get other tenants;
@@ -142,12 +205,12 @@ mod tests {
 
     #[test]
     fn absurd_lists_are_refused() {
-        let scanner = list(Meaning::Scanner, "10.0.0.0/8");
+        let scanner = list(Meaning::Scanner, "11.0.0.0/8");
         assert_eq!(scanner.check(), Ok(()));
         assert_eq!(list(Meaning::Scanner, "2001::/16").check(), Ok(()));
         for (meaning, wide) in [
             (Meaning::Scanner, "0.0.0.0/0"),
-            (Meaning::Scanner, "10.0.0.0/7"),
+            (Meaning::Scanner, "12.0.0.0/7"),
             (Meaning::People, "::/0"),
             (Meaning::Hosting, "2000::/15"),
         ] {
@@ -156,10 +219,39 @@ mod tests {
         assert_eq!(List { prefixes: vec![], ..scanner.clone() }.check(), Err(ListError::Empty));
         let agents = vec!["A".to_owned()];
         assert_eq!(List { agents, ..scanner.clone() }.check(), Err(ListError::NeedlessAgents("scanner")));
-        let confirming = list(Meaning::Confirm, "10.0.0.0/8");
+        let confirming = list(Meaning::Confirm, "11.0.0.0/8");
         assert_eq!(List { agents: vec![], ..confirming }.check(), Err(ListError::NoAgents));
         for name in ["", "A", "a b", "-a", "a+b", "a/b", &"a".repeat(41)] {
             assert!(matches!(check_name(name), Err(ListError::Name(_))), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_everybody_is_no_list_of_scanners() {
+        let of = |meaning, prefixes: Vec<String>| {
+            let prefixes = prefixes.iter().map(|prefix| prefix.parse().unwrap()).collect();
+            List { prefixes, ..list(meaning, "11.0.0.0/8") }.check().map_err(|error| error.to_string())
+        };
+        let eights = |range: std::ops::Range<u16>| range.map(|first| format!("{first}.0.0.0/8")).collect::<Vec<_>>();
+        assert_eq!(of(Meaning::Scanner, eights(11..27)), Ok(()), "a sixteenth");
+        let said = of(Meaning::Scanner, eights(11..28)).unwrap_err();
+        assert!(said.contains("7 % of all IPv4 addresses") && said.contains("at most 6 %"), "{said}");
+        let twice = eights(11..27).into_iter().chain(["11.1.0.0/16".to_owned(), "11.0.0.0/8".to_owned()]).collect();
+        assert_eq!(of(Meaning::Scanner, twice), Ok(()), "an address counts once");
+        assert_eq!(of(Meaning::Hosting, eights(0..128)), Ok(()));
+        assert!(of(Meaning::Hosting, eights(0..129)).unwrap_err().contains("meaning hosting"));
+        assert_eq!(of(Meaning::People, eights(0..256)), Ok(()), "they make no scanners");
+        for (prefix, space) in [
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("127.0.0.1/32", "127.0.0.0/8"),
+            ("172.20.1.0/24", "172.16.0.0/12"),
+            ("192.0.0.0/8", "192.168.0.0/16"),
+            ("::1/128", "::1/128"),
+            ("fd00::/16", "fc00::/7"),
+        ] {
+            let said = of(Meaning::Scanner, vec!["192.0.2.0/24".to_owned(), prefix.to_owned()]).unwrap_err();
+            assert!(said.contains(&format!("{prefix} is of {space}")), "{said}");
+            assert_eq!(of(Meaning::Hosting, vec![prefix.to_owned()]), Ok(()), "a proxy of one's own");
         }
     }
 

@@ -127,22 +127,23 @@ impl Networks {
         self.holds.get(*place as usize)
     }
 
-    /// What an address says of a request whose agent has this name: that its network is a scanner's, or that it is the
-    /// operator's of that agent.
+    /// What an address says of a request whose agent has this name: that it is the operator's of that agent, else that its
+    /// network is a scanner's. A confirmation goes first, however wide the lists are: it is of this agent, which is no
+    /// ordinary browser's, while a scanner's list is of those alone.
     pub fn mark(&self, address: IpAddr, agent: Option<&str>) -> Option<Mark<'_>> {
         if !self.marks {
             return None;
         }
         let holds = self.find(address)?;
-        if let Some(scanner) = holds.scanner.filter(|_| !holds.people) {
-            return Some(Mark::Scanner(self.name(scanner)?));
-        }
-        let agent = agent?;
-        let is_of = |place: &&u16| {
-            let list = self.lists.get(usize::from(**place));
+        let is_of = |agent: &str, place: u16| {
+            let list = self.lists.get(usize::from(place));
             list.is_some_and(|list| list.agents.iter().any(|known| known.eq_ignore_ascii_case(agent)))
         };
-        holds.confirms.iter().find(is_of).and_then(|place| self.name(*place)).map(Mark::Confirmed)
+        let confirming = agent.and_then(|agent| holds.confirms.iter().find(|place| is_of(agent, **place)));
+        if let Some(place) = confirming {
+            return self.name(*place).map(Mark::Confirmed);
+        }
+        holds.scanner.filter(|_| !holds.people).and_then(|place| self.name(place)).map(Mark::Scanner)
     }
 
     /// The list of hosting networks that an address is in; none of people's.
@@ -225,7 +226,9 @@ mod tests {
             ("66.249.1.1", Some("Google"), Some("Confirmed(\"google\")")),
             ("66.249.64.1", Some("Bing"), None),
             ("66.249.64.1", None, None),
-            ("40.94.9.1", Some("Google"), Some("Scanner(\"mail\")")),
+            ("40.94.9.1", Some("Google"), Some("Confirmed(\"googlebot\")")),
+            ("40.94.9.1", Some("Bing"), Some("Scanner(\"mail\")")),
+            ("40.94.9.1", None, Some("Scanner(\"mail\")")),
         ] {
             assert_eq!(mark(address, agent).as_deref(), expected, "{address} {agent:?}");
         }
@@ -289,8 +292,10 @@ mod tests {
             };
             let people = longest(Meaning::People).is_some();
             let scanner = longest(Meaning::Scanner).filter(|_| !people).map(Mark::Scanner);
-            let expected = scanner.or(longest(Meaning::Confirm).map(Mark::Confirmed));
-            prop_assert_eq!(networks.mark(address, Some("A")), expected);
+            let confirmed = longest(Meaning::Confirm).map(Mark::Confirmed);
+            prop_assert_eq!(networks.mark(address, Some("A")), confirmed.or(scanner));
+            prop_assert_eq!(networks.mark(address, Some("B")), scanner);
+            prop_assert_eq!(networks.mark(address, None), scanner);
             prop_assert_eq!(networks.hosting(address), longest(Meaning::Hosting).filter(|_| !people));
         }
     }
