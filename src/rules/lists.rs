@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use processor::networks::{List, check_name};
 
+use super::text::text;
 use crate::config::Config;
 
 /// The longest file, in bytes: that of the most prefixes that a list may have.
@@ -112,9 +113,7 @@ impl Lists {
 }
 
 fn read(path: &Path) -> anyhow::Result<List> {
-    let size = fs::metadata(path)?.len();
-    ensure!(size <= MOST_BYTES, "{size} bytes are too many for a list: expected at most {MOST_BYTES}");
-    let list: List = serde_json::from_str(&fs::read_to_string(path)?)?;
+    let list: List = serde_json::from_str(&text(path, MOST_BYTES)?)?;
     list.check()?;
     let is_its = path.file_stem().is_some_and(|stem| stem == list.name.as_str());
     ensure!(is_its, "it is a copy of list {:?}: the file of a list has its name", list.name);

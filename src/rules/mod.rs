@@ -12,6 +12,7 @@
 mod fetch;
 mod lists;
 mod metrics;
+mod text;
 mod watch;
 
 use std::fs;
@@ -19,13 +20,14 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use processor::classify::Classifier;
 use processor::enrich::Rules;
 use processor::networks::{List, Networks};
 use schemas::UtcMicros;
 
 use crate::config::Config;
+use text::text;
 
 pub(crate) use fetch::fetch;
 pub(crate) use lists::Lists;
@@ -82,7 +84,7 @@ impl Source {
     /// # Errors
     /// When one can't be read, or is no list; names the key or the path.
     pub(crate) fn read(&self) -> anyhow::Result<Found> {
-        let rules = self.rules.as_deref().map(|path| text(path).with_context(|| key(path))).transpose()?;
+        let rules = self.rules.as_deref().map(|path| text(path, MOST_BYTES).with_context(|| key(path))).transpose()?;
         Ok(Found { rules, lists: self.lists.read()? })
     }
 
@@ -147,13 +149,6 @@ fn key(path: &Path) -> String {
     format!("classify.rules = {:?}", path.display().to_string())
 }
 
-/// A file's text, unless it is far too long to be one.
-fn text(path: &Path) -> anyhow::Result<String> {
-    let size = fs::metadata(path)?.len();
-    ensure!(size <= MOST_BYTES, "{size} bytes are too many for rules: expected at most {MOST_BYTES}");
-    Ok(fs::read_to_string(path)?)
-}
-
 impl Found {
     /// The names of lists of `before` that are here no more.
     fn gone<'a>(&self, before: &'a [String]) -> Vec<&'a str> {
@@ -189,7 +184,7 @@ mod tests {
         fs::write(&config.classify.rules, "version = 1\noff = [\"nothing\"]").unwrap();
         assert!(said(&config).contains("own.toml\": rules are wrong: off: \"nothing\""), "{}", said(&config));
         fs::write(&config.classify.rules, "#".repeat(MOST_BYTES as usize + 1)).unwrap();
-        assert!(said(&config).contains("too many"));
+        assert!(said(&config).contains("too many bytes"));
         fs::write(&config.classify.rules, "version = 12").unwrap();
         assert_eq!(Source::of(&config).load().unwrap().classifier.version() % 1_000, 12);
     }

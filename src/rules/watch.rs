@@ -18,6 +18,9 @@ use super::{Found, RulesMetrics, Source, Stamp};
 /// A change shows in a file's time after at most so long, on any disk.
 const TICK: Duration = Duration::from_secs(2);
 
+/// A look that takes longer is told of.
+const SLOW: Duration = Duration::from_secs(30);
+
 /// Rules that are watched, and who uses them.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
@@ -113,9 +116,28 @@ pub(crate) async fn watch(watched: Watched, found: Found, stop: CancellationToke
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let again = watched.clone();
         // disks may be slow, and rules take a moment to compile
-        match tokio::task::spawn_blocking(move || (again.look(&mut seen, UtcMicros::now()), seen)).await {
-            Ok(((), known)) => seen = known,
-            Err(error) => return tracing::error!(%error, "watching rules has ended; those in force stay"),
+        let looked = tokio::task::spawn_blocking(move || (again.look(&mut seen, UtcMicros::now()), seen));
+        match stop.run_until_cancelled(patient(looked)).await {
+            Some(Ok(((), known))) => seen = known,
+            Some(Err(error)) => return tracing::error!(%error, "watching rules has ended; those in force stay"),
+            // whoever stops doesn't wait for a disk that doesn't answer
+            None => return,
+        }
+    }
+}
+
+/// Waits for a look at the files, and says once when it takes strangely long, as on a mount that hangs.
+async fn patient<T>(looked: impl Future<Output = T>) -> T {
+    tokio::pin!(looked);
+    match tokio::time::timeout(SLOW, &mut looked).await {
+        Ok(done) => done,
+        Err(_) => {
+            let seconds = SLOW.as_secs();
+            tracing::warn!(
+                seconds,
+                "the disk of rules and lists of networks doesn't answer; those in force stay until it does"
+            );
+            looked.await
         }
     }
 }

@@ -61,17 +61,20 @@ async fn watch(geo: Arc<Geo>, refused: Gauge, stop: CancellationToken) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let looked = Arc::clone(&geo);
-        match tokio::task::spawn_blocking(move || looked.look()).await {
-            Ok(Ok(None)) => {}
-            Ok(Ok(Some(has))) => {
+        // whoever stops doesn't wait for a disk that doesn't answer
+        let looked = stop.run_until_cancelled(tokio::task::spawn_blocking(move || looked.look()));
+        match looked.await {
+            None => return,
+            Some(Ok(Ok(None))) => {}
+            Some(Ok(Ok(Some(has)))) => {
                 refused.set(0);
                 tracing::info!(kind = has.kind, made = has.made, "a newer geography database is in force");
             }
-            Ok(Err(error)) => {
+            Some(Ok(Err(error))) => {
                 refused.set(1);
                 tracing::warn!(%error, "geo.mmdb: the geography database before it stays in force");
             }
-            Err(error) => tracing::warn!(%error, "geo.mmdb can't be looked at"),
+            Some(Err(error)) => tracing::warn!(%error, "geo.mmdb can't be looked at"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A database's file: reading it whole, and judging it before it is taken.
 
+use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +24,14 @@ pub(super) struct Stamp {
 
 impl Stamp {
     pub(super) fn of(path: &Path) -> Result<Self, GeoError> {
-        let looked = std::fs::metadata(path).and_then(|meta| Ok((meta.modified()?, meta.len())));
+        // a pipe would block whoever opens it, and a device need not end
+        let looked = std::fs::metadata(path).and_then(|meta| match meta.is_file() {
+            true => Ok((meta.modified()?, meta.len())),
+            false => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is no regular file: expected one, or a link to one",
+            )),
+        });
         let (modified, bytes) = looked.map_err(|source| GeoError::Read { path: path.to_owned(), source })?;
         Ok(Self { modified, bytes })
     }

@@ -90,6 +90,8 @@ fn a_file_that_can_not_be_used_is_refused_by_name() {
     assert!(refused().contains("is no geography database"), "{}", refused());
     folder.write(&mmdb("Test-ASN", &[("203.0.113.0/24", json!({"autonomous_system_number": 1}))]), 0);
     assert!(refused().contains("\"Test-ASN\", tell no country"), "{}", refused());
+    let endless = format!("{:?}", Geo::open("/dev/zero".as_ref()).unwrap_err());
+    assert!(endless.contains("no regular file"), "{endless}");
 }
 
 #[test]
