@@ -20,7 +20,7 @@ pub(crate) async fn run(command: Networks, config: &Config) -> anyhow::Result<Ex
     let lists = Lists::of(config);
     match command {
         Networks::Update(update) => {
-            let list = made(&update, &lists, &Source::of(config).load()?.classifier).await?;
+            let list = made(&update, &lists, &Source::of(config).classifier()?).await?;
             lists.put(&list)?;
             let count = list.prefixes.len();
             match update.json {

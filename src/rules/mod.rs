@@ -84,8 +84,21 @@ impl Source {
     /// # Errors
     /// When one can't be read, or is no list; names the key or the path.
     pub(crate) fn read(&self) -> anyhow::Result<Found> {
-        let rules = self.rules.as_deref().map(|path| text(path, MOST_BYTES).with_context(|| key(path))).transpose()?;
-        Ok(Found { rules, lists: self.lists.read()? })
+        Ok(Found { rules: self.own()?, lists: self.lists.read()? })
+    }
+
+    /// The text of the operator's file.
+    fn own(&self) -> anyhow::Result<Option<String>> {
+        self.rules.as_deref().map(|path| text(path, MOST_BYTES).with_context(|| key(path))).transpose()
+    }
+
+    /// The rules alone, whatever lists there are.
+    ///
+    /// # Errors
+    /// When they can't be read or are wrong; names the key, the path, and every fault.
+    pub(crate) fn classifier(&self) -> anyhow::Result<Classifier> {
+        let found = Found { rules: self.own()?, lists: Vec::new() };
+        Ok(self.rules(&found, UtcMicros::now())?.classifier)
     }
 
     /// Checks what was read, and makes rules of it as they are at `now`.
@@ -187,5 +200,11 @@ mod tests {
         assert!(said(&config).contains("too many bytes"));
         fs::write(&config.classify.rules, "version = 12").unwrap();
         assert_eq!(Source::of(&config).load().unwrap().classifier.version() % 1_000, 12);
+        let lists = Lists::of(&config);
+        fs::create_dir_all(lists.folder()).unwrap();
+        fs::write(lists.folder().join("broken.json"), "{").unwrap();
+        assert!(said(&config).contains("broken.json"), "{}", said(&config));
+        let alone = Source::of(&config).classifier().unwrap();
+        assert_eq!(alone.version() % 1_000, 12, "updates of lists need rules only: a broken list stops none");
     }
 }
