@@ -120,6 +120,13 @@ impl LinkHistory {
     pub fn at(&self, instant: UtcMicros) -> Option<&Revision> {
         self.revisions.iter().rev().find(|revision| revision.effective_at <= instant)
     }
+
+    /// The revisions in force at some instant of `from..=to`, oldest first; none when the link didn't exist yet.
+    pub fn between(&self, from: UtcMicros, to: UtcMicros) -> impl Iterator<Item = &Revision> {
+        let begun = self.revisions.partition_point(|revision| revision.effective_at <= to);
+        let first = self.revisions.iter().rposition(|revision| revision.effective_at <= from).unwrap_or(0);
+        self.revisions[first.min(begun)..begun].iter()
+    }
 }
 
 /// Who is asking: a tenant's token, or an operator's, which belongs to no workspace and sees all.
@@ -167,5 +174,12 @@ mod tests {
         assert_eq!(history.at(UtcMicros(10)).map(|r| r.revision), Some(1));
         assert_eq!(history.at(UtcMicros(19)).map(|r| r.revision), Some(1));
         assert_eq!(history.at(UtcMicros(99)).map(|r| r.revision), Some(2));
+        let between =
+            |from, to| history.between(UtcMicros(from), UtcMicros(to)).map(|r| r.revision).collect::<Vec<_>>();
+        assert!(between(0, 9).is_empty());
+        assert_eq!(between(0, 10), [1]);
+        assert_eq!(between(10, 19), [1]);
+        assert_eq!(between(19, 20), [1, 2]);
+        assert_eq!(between(20, 99), [2]);
     }
 }

@@ -30,6 +30,7 @@ pub(crate) fn importer(
         settle: config.edge.settle.0,
         waits: waits(config),
         max_skew: config.edge.max_skew.0,
+        takedown_limit: config.redirect.takedown_limit.0,
         domains: config.redirect.domains.clone(),
         edge: edge_of(config),
         logs: log_settings(config),

@@ -129,7 +129,7 @@ impl<'a> Judge<'a> {
 mod tests {
     use super::*;
     use crate::hot::testing::click;
-    use crate::sample::{Known, Reach};
+    use crate::sample::Known;
     use schemas::time::HOUR;
     use std::time::Duration;
 
@@ -206,7 +206,7 @@ mod tests {
         let lateness = Lateness::default();
         let asked = rates_asked(group.iter(), &lateness, &window);
         assert_eq!(asked, BTreeSet::from([(link, 105), (link, 90)]));
-        lowest.add(&recorded, asked.iter().copied(), &Reach { any: Duration::from_secs(5), lines: Duration::ZERO });
+        lowest.add(&recorded, asked.iter().copied(), Duration::from_secs(5));
         let none = HashSet::new();
         let mut judge = Judge::new(&lateness, &window, &none, &lowest);
         let fates: Vec<Fate> = group.iter().map(|one| judge.judge(one)).collect();

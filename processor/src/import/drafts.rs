@@ -132,10 +132,12 @@ fn thin(rows: &RecordBatch) -> Result<RecordBatch, Failure> {
 impl Chunk {
     /// This drafted one and the next as one.
     fn with(mut self, next: Self) -> Self {
-        let Self { first: _, number, rows, arrivals, tally, rejects, ignored, raw_bytes, ending, draft } = next;
+        let Self { first: _, number, rows, arrivals, unasked, tally, rejects, ignored, raw_bytes, ending, draft } =
+            next;
         self.number = number;
         self.rows.extend(rows);
         self.arrivals.extend(arrivals);
+        self.unasked.extend(unasked);
         self.tally.merge(&tally);
         self.rejects.extend(rejects);
         self.ignored.extend(ignored);

@@ -98,17 +98,7 @@ impl Lander<'_> {
         self.chunks = chunk.number + 1;
         chunk.arrivals.iter().for_each(|arrival| self.spans.add(arrival.time));
         if let Some(since) = self.judged_since {
-            let (workspaces, linked) = (texts(&chunk.rows, "workspace"), linked(&chunk.rows));
-            let links = links_of(&chunk.rows);
-            let times = links.iter().copied().zip(chunk.arrivals.iter().map(|line| line.time));
-            // of what was sampled nobody can tell whether its line has met its event
-            let thinned = self.settler.desk.thinned(times).await?;
-            let judged = |line: &Arrival| line.kind == Kind::Origin && line.time.hour() >= since;
-            let lines = chunk.arrivals.iter().enumerate();
-            for (row, line) in lines.filter(|(row, line)| judged(line) && !thinned[*row]) {
-                let workspace = workspaces[row].filter(|_| linked[row]).unwrap_or(UNLINKED);
-                self.origin_hours.add(line.id, line.time, workspace);
-            }
+            self.note_hours(&chunk, since).await?;
         }
         if chunk.number < self.resumed.chunks {
             self.resumed.records += chunk.arrivals.len() as u64;
@@ -117,6 +107,29 @@ impl Lander<'_> {
         }
         self.take_over().await?;
         self.write(chunk).await
+    }
+
+    /// Takes note of the lines that may have met an event, from hour `since` on.
+    async fn note_hours(&mut self, chunk: &Chunk, since: i64) -> Result<(), Failure> {
+        let (workspaces, linked) = (texts(&chunk.rows, "workspace"), linked(&chunk.rows));
+        let links = links_of(&chunk.rows);
+        let times = links.iter().copied().zip(chunk.arrivals.iter().map(|line| line.time));
+        // of what was sampled nobody can tell whether its line has met its event
+        let thinned = self.settler.desk.thinned(times).await?;
+        let judged = |line: &Arrival| line.kind == Kind::Origin && line.time.hour() >= since;
+        let lines = chunk.arrivals.iter().enumerate();
+        for (row, line) in lines.filter(|(row, line)| judged(line) && !thinned[*row]) {
+            let workspace = workspaces[row].filter(|_| linked[row]).unwrap_or(UNLINKED);
+            self.origin_hours.add(line.id, line.time, workspace);
+        }
+        // these have met the events that a redirect left before it heard that their link isn't counted any more
+        let times = chunk.unasked.iter().map(|line| (line.link, line.time));
+        let thinned = self.settler.desk.thinned(times).await?;
+        let lines = chunk.unasked.iter().zip(thinned);
+        for (line, _) in lines.filter(|(line, thinned)| !thinned && line.time.hour() >= since) {
+            self.origin_hours.add(line.id, line.time, &line.workspace);
+        }
+        Ok(())
     }
 
     /// Takes into the summary what a killed run has brought.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ingest::ports::{LinkDirectory, PortError};
 use schemas::code::is_code;
 use schemas::link::{DEFAULT_WORKSPACE, MAX_CODE_BYTES};
-use schemas::{Analytics, LinkHistory, Revision, UtcMicros};
+use schemas::{Analytics, LinkHistory, LinkId, Revision, UtcMicros};
 
 use super::options::UnknownCodes;
 
@@ -32,6 +32,11 @@ impl Known {
         self.0.as_ref().map(|history| (history, history.at(time)))
     }
 
+    /// The link, if there is one.
+    pub(super) fn link_id(&self) -> Option<LinkId> {
+        self.0.as_ref().map(|history| history.link_id)
+    }
+
     /// Whose it is.
     pub(super) fn workspace(&self) -> &str {
         self.0.as_ref().map_or(DEFAULT_WORKSPACE, |history| &history.workspace)
@@ -47,6 +52,30 @@ impl Known {
     pub(super) fn analytics(&self, time: UtcMicros) -> Analytics {
         let revision = self.0.as_ref().and_then(|history| history.at(time).or(history.revisions.first()));
         revision.map_or(Analytics::Billed, |revision| revision.analytics)
+    }
+
+    /// Whether the redirect may have answered a request at `time` by this promise: the one that holds, or one that held so
+    /// shortly before or after that it may not have heard of the change, or by another clock.
+    pub(super) fn may_have_promised(&self, analytics: Analytics, time: UtcMicros, heard: Heard) -> bool {
+        let Some(history) = &self.0 else { return false };
+        let mut near = history.between(time.minus(heard.within), time.plus(heard.apart));
+        near.any(|revision| revision.analytics == analytics) || self.analytics(time) == analytics
+    }
+}
+
+/// How far from a line's time a promise may have held that its request was answered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Heard {
+    /// Before it: a redirect goes by what a link was for so long, and clocks are apart.
+    within: Duration,
+    /// After it: how far apart two records of a request are.
+    apart: Duration,
+}
+
+impl Heard {
+    /// Where every redirect has heard of a change after `takedown_limit`, and two records of a request are at most `apart`.
+    pub(super) fn of(takedown_limit: Duration, apart: Duration) -> Self {
+        Self { within: takedown_limit + apart, apart }
     }
 }
 
@@ -277,6 +306,23 @@ mod tests {
         assert_eq!(at(5), (None, Analytics::Internal));
         assert_eq!(at(15), (Some(1), Analytics::Internal));
         assert_eq!(at(20), (Some(2), Analytics::Billed));
+    }
+
+    #[tokio::test]
+    async fn a_request_may_have_been_answered_by_what_a_link_was_shortly_before() {
+        let mut links = links(None, UnknownCodes::Keep);
+        let heard = Heard::of(Duration::from_micros(7), Duration::from_micros(2));
+        let known = get(&mut links, "go.example.com", "k").await.unwrap();
+        let may = |time| {
+            [Analytics::Internal, Analytics::Billed].map(|sort| known.may_have_promised(sort, UtcMicros(time), heard))
+        };
+        // internal from 10 on, billed from 20 on
+        let expected = [(5, [true, false]), (17, [true, false]), (18, [true, true]), (28, [true, true])];
+        for (time, expected) in expected.into_iter().chain([(29, [false, true])]) {
+            assert_eq!(may(time), expected, "{time}");
+        }
+        let unknown = get(&mut links, "x.example.com", "new").await.unwrap();
+        assert!(!unknown.may_have_promised(Analytics::Internal, UtcMicros(0), heard));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::identity::{self, Hashed, Reader};
 use super::importer::{Shared, Tables};
 use super::judge::OwnEvents;
 use super::land::contained;
-use super::links::{Links, Scope};
+use super::links::{Heard, Links, Scope};
 use super::options::ImportOptions;
 use super::pipeline::Retired;
 use super::reading::Reading;
@@ -208,13 +208,14 @@ impl Shared {
 
     /// What holds for every line of a file.
     pub(super) fn rules(&self, reading: Reading, import_id: &str) -> Arc<Rules> {
-        let now = UtcMicros::now();
+        let (now, config) = (UtcMicros::now(), &self.config);
         Arc::new(Rules {
             reading,
+            heard: Heard::of(config.takedown_limit, config.waits.skew + config.waits.repeat),
             import_id: import_id.into(),
             ingest_time: now,
             latest: now.plus(MOST_AHEAD),
-            default_domain: self.config.domains.first().cloned().unwrap_or_default(),
+            default_domain: config.domains.first().cloned().unwrap_or_default(),
         })
     }
 

@@ -126,6 +126,8 @@ pub struct ImportConfig {
     pub waits: Waits,
     /// How far two records of one id may be apart.
     pub max_skew: Duration,
+    /// After how long every redirect has heard of a link's change (`[redirect] takedown_limit`).
+    pub takedown_limit: Duration,
     /// How long after its end a day may still change without anybody's doing (`[edge] settle`).
     pub settle: Duration,
     /// Host names served (`[redirect] domains`). A log's host without its port is taken for the one with; the first
@@ -151,6 +153,7 @@ impl Default for ImportConfig {
         Self {
             waits: Waits::default(),
             max_skew: Duration::from_secs(600),
+            takedown_limit: Duration::from_secs(30),
             settle: Duration::from_secs(48 * 3_600),
             domains: Vec::new(),
             edge: Edge::default(),

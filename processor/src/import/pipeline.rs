@@ -21,7 +21,7 @@ use super::error::Failure;
 use super::identity::Reader;
 use super::made_ids::MadeIds;
 use super::tally::{RejectedLine, Tally};
-use super::worker::{Parsed, Worker};
+use super::worker::{Parsed, Unasked, Worker};
 use crate::settle::Arrival;
 use crate::settle::desk::Draft;
 
@@ -39,6 +39,8 @@ pub(super) struct Chunk {
     pub(super) rows: Vec<RecordBatch>,
     /// What the union needs to know of each row.
     pub(super) arrivals: Vec<Arrival>,
+    /// Lines that aren't counted, and yet may have an event.
+    pub(super) unasked: Vec<Unasked>,
     pub(super) tally: Tally,
     pub(super) rejects: Vec<RejectedLine>,
     /// Of events, lines that are no clicks, by number.
@@ -93,12 +95,13 @@ impl Cutter {
 impl Chunk {
     /// Takes the next block in.
     pub(super) fn push(&mut self, parsed: Parsed) {
-        let Parsed { rows, arrivals, prints, tally, rejects, ignored } = parsed;
+        let Parsed { rows, arrivals, unasked, prints, tally, rejects, ignored } = parsed;
         debug_assert!(prints.is_empty());
         self.tally.merge(&tally);
         self.rejects.extend(rejects);
         self.ignored.extend(ignored);
         self.arrivals.extend(arrivals);
+        self.unasked.extend(unasked);
         if rows.num_rows() > 0 {
             self.rows.push(rows);
         }

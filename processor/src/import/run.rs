@@ -62,7 +62,8 @@ impl Run {
         let mut tables = self.shared.tables().await.map_err(|error| Failure::from(error).of(&name))?;
         let mut again = 0;
         let summary = loop {
-            match self.take_in(&name, location.as_deref(), &mut ahead, &key, &mut tables, &mut progress).await {
+            match Box::pin(self.take_in(&name, location.as_deref(), &mut ahead, &key, &mut tables, &mut progress)).await
+            {
                 Err(ImportError::BeginAnew { .. }) if again < BEGUN_ANEW => {
                     again += 1;
                     ahead.may_draft = false;

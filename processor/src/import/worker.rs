@@ -9,11 +9,11 @@ use ingest::edge::block::RawLine;
 use ingest::edge::{Arena, EdgeClass, EdgeRequest, Ignored, Job, Line, Reject};
 use ingest::ports::VisitorKeys;
 use schemas::visitor::VisitorKey;
-use schemas::{Analytics, ClickBuilder, ClickId, UtcMicros};
+use schemas::{Analytics, ClickBuilder, ClickId, LinkId, UtcMicros};
 
 use super::error::Failure;
 use super::judge::Word;
-use super::links::{Links, Scope, Slot};
+use super::links::{Heard, Known, Links, Scope, Slot};
 use super::reading::{Name, Reading};
 use super::tally::{KEPT_BYTES, RejectedLine, Tally};
 use crate::enrich::{EdgeLine, Enricher};
@@ -23,6 +23,8 @@ use crate::settle::{Arrival, Kind};
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     pub(super) reading: Reading,
+    /// By which promises a request may have been answered.
+    pub(super) heard: Heard,
     pub(super) import_id: Arc<str>,
     pub(super) ingest_time: UtcMicros,
     /// A line from later than this can't be right.
@@ -38,6 +40,8 @@ pub(super) struct Parsed {
     pub(super) rows: RecordBatch,
     /// The same records, in the same order.
     pub(super) arrivals: Vec<Arrival>,
+    /// Lines that aren't counted, and yet may have an event.
+    pub(super) unasked: Vec<Unasked>,
     /// Of records whose ids are made from lines: which of the records, and its fingerprint. Its id is made once the
     /// file's earlier lines are known.
     pub(super) prints: Vec<(usize, u128)>,
@@ -115,12 +119,12 @@ impl Worker {
             }
         });
         let slots = self.prepare(&requests).await?;
-        let (arrivals, prints, unknown) = self.judge(&requests, &slots, &parents, &mut tally);
+        let Judged { arrivals, prints, unasked, no_clicks } = self.judge(&requests, &slots, &parents, &mut tally);
         if tells {
-            ignored.extend(unknown.into_iter().map(|(at, why)| (numbers[at], why)));
+            ignored.extend(no_clicks.into_iter().map(|(at, why)| (numbers[at], why)));
         }
         let rows = self.rows.finish().map_err(|e| Failure::BrokeOff(format!("rows don't fit their table: {e}")))?;
-        Ok(Parsed { rows, arrivals, prints, tally, rejects, ignored })
+        Ok(Parsed { rows, arrivals, unasked, prints, tally, rejects, ignored })
     }
 
     /// Looks up the links and day keys that the requests need. Returns where each request's link is.
@@ -151,15 +155,14 @@ impl Worker {
         parents: &HashSet<&[u8]>,
         tally: &mut Tally,
     ) -> Judged {
-        let (mut arrivals, mut prints) = (Vec::with_capacity(requests.len()), Vec::new());
-        let mut no_clicks = Vec::new();
+        let mut judged = Judged { arrivals: Vec::with_capacity(requests.len()), ..Judged::default() };
         let rules = Arc::clone(&self.rules);
         let mut day_key = (i32::MIN, None);
         for (at, (request, slot)) in requests.iter().zip(slots).enumerate() {
             tally.at(request.time);
             let Some(link) = self.links.at(*slot) else {
                 tally.ignored.unknown_code += 1;
-                no_clicks.push((at, "unknown_code"));
+                judged.no_clicks.push((at, "unknown_code"));
                 continue;
             };
             let class = match request.line_key {
@@ -174,7 +177,8 @@ impl Worker {
                 }
                 Word::Off => {
                     tally.ignored.analytics_off += 1;
-                    no_clicks.push((at, "analytics_off"));
+                    judged.unasked.extend(rules.may_have_event(request, class, link));
+                    judged.no_clicks.push((at, "analytics_off"));
                     continue;
                 }
             };
@@ -185,7 +189,7 @@ impl Worker {
                 Name::Id(id) => id,
                 Name::Print(print) => {
                     // of the line as it is: another file may have it without its parent's
-                    prints.push((arrivals.len(), print));
+                    judged.prints.push((judged.arrivals.len(), print));
                     ClickId([0; 16])
                 }
             };
@@ -200,15 +204,47 @@ impl Worker {
                 ingest_time: rules.ingest_time,
                 visitor_key: day_key.1,
                 domain: host,
-                is_internal: link.is_link() && link.analytics(request.time) == Analytics::Internal,
+                // its event may have been sampled by what the link was before
+                is_internal: link.may_have_promised(Analytics::Internal, request.time, rules.heard),
             };
             let (enricher, rows) = (&self.enricher, &mut self.rows);
             enricher.edge_row(request, line, link.at(request.time), |row| rows.push_row(row));
-            arrivals.push(Arrival { id: click_id, time: request.time, kind });
+            judged.arrivals.push(Arrival { id: click_id, time: request.time, kind });
         }
-        (arrivals, prints, no_clicks)
+        judged
     }
 }
 
-/// Records, fingerprints of those without an id, and which requests are no clicks.
-type Judged = (Vec<Arrival>, Vec<(usize, u128)>, Vec<(usize, &'static str)>);
+/// What the requests of a block are.
+#[derive(Debug, Default)]
+struct Judged {
+    arrivals: Vec<Arrival>,
+    /// Fingerprints of those without an id.
+    prints: Vec<(usize, u128)>,
+    unasked: Vec<Unasked>,
+    /// Which requests are no clicks, and why.
+    no_clicks: Vec<(usize, &'static str)>,
+}
+
+/// A line of a link that wasn't counted at its time, but so shortly before that its request may have left an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unasked {
+    pub(super) id: ClickId,
+    pub(super) time: UtcMicros,
+    pub(super) link: Option<LinkId>,
+    /// Whose link it is of.
+    pub(super) workspace: Arc<str>,
+}
+
+impl Rules {
+    /// A request of a link that isn't counted, if it may have left an event under its id.
+    fn may_have_event(&self, request: &EdgeRequest<'_>, class: EdgeClass, link: &Known) -> Option<Unasked> {
+        let was = |analytics| link.may_have_promised(analytics, request.time, self.heard);
+        let is_of_log = class == EdgeClass::Origin && matches!(self.reading, Reading::Log { .. });
+        if !is_of_log || !(was(Analytics::Billed) || was(Analytics::Internal)) {
+            return None;
+        }
+        let Name::Id(id) = self.reading.name(request, link.domain()?) else { return None };
+        Some(Unasked { id, time: request.time, link: link.link_id(), workspace: link.workspace().into() })
+    }
+}

@@ -15,7 +15,7 @@ use schemas::tables::Table;
 use schemas::time::SECOND;
 use schemas::{LinkId, UtcMicros};
 
-use super::lowest::{Known, Lowest, Reach, Recorded, second_of};
+use super::lowest::{Known, Lowest, Recorded, second_of};
 use crate::lake::{Change, CommitError, DataFile, Lake, LakeError, TableHandle};
 use crate::settle::ids::Spans;
 
@@ -49,7 +49,8 @@ pub(crate) struct Rate {
 #[derive(Debug)]
 pub(crate) struct RateBook {
     lake: Lake,
-    reach: Reach,
+    /// How far two records of one id are apart at most.
+    reach: Duration,
     table: Option<TableHandle>,
     files: HashMap<String, Arc<Recorded>>,
     /// What was recorded here, so that it needn't be again.
@@ -59,8 +60,7 @@ pub(crate) struct RateBook {
 impl RateBook {
     /// The book of a lake. Two records of one id are at most `repeat` apart beyond the `skew` of clocks.
     pub(crate) fn new(lake: Lake, skew: Duration, repeat: Duration) -> Self {
-        let reach = Reach { any: skew + repeat, lines: skew };
-        Self { lake, reach, table: None, files: HashMap::new(), written: HashMap::new() }
+        Self { lake, reach: skew + repeat, table: None, files: HashMap::new(), written: HashMap::new() }
     }
 
     /// The lowest rates near these seconds of links, as recorded by now.
@@ -75,7 +75,7 @@ impl RateBook {
         let table = opened(&mut self.table, &self.lake).await?;
         table.refresh().await?;
         let spans: Spans = asked.iter().map(|(_, second)| UtcMicros(second.saturating_mul(SECOND))).collect();
-        let reach = self.reach.any + Duration::from_secs(1);
+        let reach = self.reach + Duration::from_secs(1);
         let near: Vec<Arc<DataFile>> =
             table.files().iter().filter(|file| spans.near(file.min_time, file.max_time, reach)).cloned().collect();
         self.make_room(&near);
@@ -89,7 +89,7 @@ impl RateBook {
                     recorded
                 }
             };
-            lowest.add(&recorded, asked.iter().copied(), &self.reach);
+            lowest.add(&recorded, asked.iter().copied(), self.reach);
         }
         Ok(lowest)
     }

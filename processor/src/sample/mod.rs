@@ -34,6 +34,6 @@ pub use book::rate_in_force;
 pub(crate) use book::{LINES, Rate, RateBook};
 pub use control::{Controller, Look, Step};
 #[cfg(test)]
-pub(crate) use lowest::{Known, Reach};
+pub(crate) use lowest::Known;
 pub(crate) use lowest::{Lowest, second_of};
 pub use thin::{Cap, Thinner};

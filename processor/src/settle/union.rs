@@ -271,9 +271,8 @@ mod tests {
         let link = LinkId::new();
         let second = crate::sample::second_of(records[0].time);
         let known = crate::sample::Known { link, second, by_lines: false, rate: 0.25 };
-        let reach = crate::sample::Reach { any: std::time::Duration::ZERO, lines: std::time::Duration::ZERO };
         let mut lowest = Lowest::default();
-        lowest.add(&[known].into_iter().collect(), [(link, second)], &reach);
+        lowest.add(&[known].into_iter().collect(), [(link, second)], std::time::Duration::ZERO);
         let mut decision = decide(&records, &[high + 1]);
         let mut others = decision.clone();
         sample(&records, &mut decision, |_| Some(link), &lowest);

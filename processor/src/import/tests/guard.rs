@@ -87,6 +87,28 @@ fn open(hour: UtcMicros, waiting: u64) -> Vec<Mismatched> {
 }
 
 #[tokio::test]
+async fn a_link_that_was_off_for_a_while_makes_no_hour_mismatched() {
+    let now = UtcMicros::now();
+    let hour = UtcMicros((now.hour() - 3) * HOUR);
+    let at = |number| time_of(hour, number).0;
+    let counted = [(0, Analytics::Internal), (at(800), Analytics::Off), (at(1_600), Analytics::Internal)];
+    let directory = Directory::default().with("w", "go.example.com", "k", &counted);
+    let journals = Journals::open(now.minus(Duration::from_secs(9_000_000)), now);
+    let config = ImportConfig { edge: behind("nginx"), ..ImportConfig::default() };
+    let bench = bench_in(FaultStore::new(Arc::new(InMemory::new())), Arc::new(journals), directory, config);
+    // thirty seconds long the redirect goes by what the link was: events of what is off, none of what is on again
+    for events in [0..920, 1_720..2_400] {
+        bench.events(hour, events, named).await;
+    }
+    let log = misses(hour, 0..2_400);
+    let summary = bench.import(&log).await;
+    assert_eq!((summary.mismatched, summary.waiting), (Vec::new(), 0));
+    assert_eq!((summary.added.recovered, summary.ignored.analytics_off), (120, 800));
+    assert_eq!(bench.count(Table::Clicks).await, 920 + 680 + 120);
+    assert_eq!(bench.import(&misses(hour, 0..2_401)).await.waiting, 0, "nor later");
+}
+
+#[tokio::test]
 async fn an_edge_that_sends_no_id_has_no_miss_counted_twice() {
     for (word, rows) in [(Standing::Counted, 0), (Standing::Recovered, 310)] {
         let (bench, hour) = behind_nginx();

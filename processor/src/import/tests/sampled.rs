@@ -22,7 +22,12 @@ fn id(n: u64) -> ClickId {
 impl Sampled {
     /// With a rate of a half recorded for the second of `time`.
     async fn new(journals: Journals, time: UtcMicros) -> Self {
-        let directory = Directory::default().with("w", "go.example.com", "own", &[(0, Analytics::Internal)]);
+        Self::of(&[(0, Analytics::Internal)], journals, time).await
+    }
+
+    /// The same where the link has these revisions.
+    async fn of(revisions: &[(i64, Analytics)], journals: Journals, time: UtcMicros) -> Self {
+        let directory = Directory::default().with("w", "go.example.com", "own", revisions);
         let link = directory.link_id("go.example.com", "own");
         let bench = bench_in(
             FaultStore::new(Arc::new(InMemory::new())),
@@ -117,8 +122,27 @@ async fn a_reverted_import_that_is_brought_again_is_counted_anew() {
     let again = sampled.bench.import(&log).await;
     assert_eq!((again.ignored.sampled, again.added.total()), (Sampled::away(0), 40 - Sampled::away(0)));
     sampled.assert_sampled(0).await;
-    // what was recorded for lines reaches other lines no farther than clocks differ, and events as far as any two records
+    // what was recorded for lines reaches other lines of its second alone, and events as far as any two records
     let mut book = RateBook::new(sampled.bench.lake.clone(), Duration::from_secs(5), Duration::from_secs(60));
     let lowest = book.lowest(&[(sampled.link, second_of(time))].into()).await.unwrap();
     assert_eq!(lowest.of_line(sampled.link, time), 0.5);
+}
+
+#[tokio::test]
+async fn lines_of_before_redirects_have_heard_of_a_change_go_by_the_rates() {
+    let time = UtcMicros(UtcMicros::now().0 - 4_000 * SECOND);
+    let billed_for = |seconds: i64| [(0, Analytics::Internal), (time.0 - seconds * SECOND, Analytics::Billed)];
+    let dry = ImportOptions { dry_run: true, ..ImportOptions::default() };
+    // thirty seconds until every redirect has heard, and sixty-five between two records of a request
+    for (seconds, away) in [(2, Sampled::away(0)), (94, Sampled::away(0)), (96, 0)] {
+        let sampled = Sampled::of(&billed_for(seconds), Journals::default(), time).await;
+        let planned = sampled.bench.import_with(&Sampled::log(time, 0), dry.clone()).await.unwrap();
+        let summary = sampled.bench.import(&Sampled::log(time, 0)).await;
+        assert_eq!((summary.ignored.sampled, summary.added.total()), (away, 40 - away), "{seconds}");
+        assert_eq!((planned.ignored, planned.added), (summary.ignored, summary.added));
+        match away {
+            0 => assert!(sampled.weights().await.values().all(|weight| *weight == 1.0)),
+            _ => sampled.assert_sampled(0).await,
+        }
+    }
 }

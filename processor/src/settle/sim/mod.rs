@@ -37,7 +37,7 @@ use self::stream::Partition;
 use self::table::{Row, Table};
 use super::Waits;
 use crate::enrich::Facts;
-use crate::sample::{Known, Lowest, Reach};
+use crate::sample::{Known, Lowest};
 
 /// The link whose clicks are sampled.
 const LINK: LinkId = LinkId(uuid::Uuid::from_u128(1));
@@ -365,8 +365,7 @@ impl World {
     fn lowest(&self, asked: BTreeSet<(LinkId, i64)>) -> Lowest {
         let mut lowest = Lowest::default();
         if self.keeps(Rule::LowestRate) {
-            let reach = Reach { any: ticks(SKEW + REPEAT), lines: ticks(SKEW) };
-            lowest.add(&self.rates.iter().copied().collect(), asked, &reach);
+            lowest.add(&self.rates.iter().copied().collect(), asked, ticks(SKEW + REPEAT));
         }
         lowest
     }
