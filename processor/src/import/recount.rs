@@ -7,12 +7,12 @@ use std::time::Duration;
 use arrow::array::{Array as _, AsArray as _, RecordBatch};
 use arrow::datatypes::TimestampMicrosecondType;
 use schemas::tables::Table;
-use schemas::{Source, UtcMicros};
+use schemas::{ClickId, Source, UtcMicros};
 
 use super::summary::Added;
 use crate::lake::{LakeError, TableHandle};
 use crate::settle::guard::WaitingLines;
-use crate::settle::ids::Spans;
+use crate::settle::ids::{IdSet, Spans, click_ids};
 use crate::settle::sampled::sampled_txn;
 use crate::settle::waiting::corrects;
 
@@ -21,6 +21,8 @@ use crate::settle::waiting::corrects;
 pub(super) struct Held {
     /// Of any source.
     pub(super) added: Added,
+    /// Requests of lines that wait. One that was set back has brought what waits once more, and a settler that was killed
+    /// leaves what is a row already: neither counts twice, else it would hide lines that others have counted.
     pub(super) waiting: u64,
     /// Of these, lines of requests that reached the origin.
     pub(super) lines: WaitingLines,
@@ -65,22 +67,28 @@ pub(super) async fn held_of(
     near: impl Fn(Option<UtcMicros>, Option<UtcMicros>) -> bool,
 ) -> Result<HashMap<String, Held>, LakeError> {
     let mut all: HashMap<String, Held> = HashMap::new();
+    let mut waiting: HashMap<String, IdSet> = HashMap::new();
     for table in [arrivals, clicks] {
         let waits = table.table() == Table::Arrivals;
-        let columns: &[&str] = if waits {
-            &["import_id", "source", "corrects", "event_time", "provider", "workspace"]
-        } else {
-            &["import_id", "source"]
+        let columns: &[&str] = match waits {
+            true => &["import_id", "source", "corrects", "event_time", "provider", "workspace", "click_id"],
+            false if waiting.is_empty() => &["import_id", "source"],
+            false => &["import_id", "source", "click_id"],
         };
         for file in table.files().iter().filter(|file| near(file.min_time, file.max_time)) {
             for batch in table.read(file, columns).await? {
-                count(&batch, imports, |id, source, line| {
+                let requests: Vec<ClickId> = click_ids(&batch).collect();
+                count(&batch, imports, |row, id, source, line| {
                     if !all.contains_key(id) {
                         all.insert(id.to_owned(), Held::default());
                     }
                     let Some(held) = all.get_mut(id) else { return };
                     match source {
                         _ if waits => {
+                            let Some(request) = requests.get(row) else { return };
+                            if !waiting.entry(id.to_owned()).or_default().insert(*request) {
+                                return;
+                            }
                             held.waiting += 1;
                             if let Some((brought, workspace, hour)) = line.filter(|_| source == Some(Source::Recovered))
                             {
@@ -88,7 +96,13 @@ pub(super) async fn held_of(
                                 *held.lines.entry(line).or_default() += 1;
                             }
                         }
-                        Some(source) => held.added.add(source),
+                        Some(source) => {
+                            held.added.add(source);
+                            let waited = waiting.get_mut(id).zip(requests.get(row));
+                            if waited.is_some_and(|(waiting, request)| waiting.remove(request)) {
+                                held.waiting -= 1;
+                            }
+                        }
                         None => {}
                     }
                 });
@@ -98,18 +112,18 @@ pub(super) async fn held_of(
     Ok(all)
 }
 
-/// Calls `found` for each row of these imports; with how it was brought, its workspace and hour, if it waits.
+/// Calls `found` for each row of these imports, with its place in the batch; with how it was brought, its workspace and
+/// hour, if it waits.
 fn count(
     batch: &RecordBatch,
     imports: &HashSet<&str>,
-    mut found: impl FnMut(&str, Option<Source>, Option<(&str, &str, i64)>),
+    mut found: impl FnMut(usize, &str, Option<Source>, Option<(&str, &str, i64)>),
 ) {
     let text = |name: &str| batch.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
     let (brought, workspaces) = (text("provider"), text("workspace"));
     let times =
         batch.column_by_name("event_time").and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>());
-    let (Some(ids), Some(sources)) = (batch.column(0).as_string_opt::<i32>(), batch.column(1).as_string_opt::<i32>())
-    else {
+    let (Some(ids), Some(sources)) = (text("import_id"), text("source")) else {
         return;
     };
     // what only corrects waits for nothing
@@ -118,7 +132,7 @@ fn count(
             let line = brought.zip(workspaces).zip(times).map(|((brought, workspaces), times)| {
                 (brought.value(row), workspaces.value(row), UtcMicros(times.value(row)).hour())
             });
-            found(ids.value(row), sources.value(row).parse().ok(), line);
+            found(row, ids.value(row), sources.value(row).parse().ok(), line);
         }
     }
 }
