@@ -129,8 +129,8 @@ async fn history_is_judged_anew_at_once_and_every_answer_is_whole() -> anyhow::R
     assert!(seen.iter().all(|classes| *classes == before || *classes == after), "{seen:?}");
     assert_eq!((&done["changed"], &done["after"]), (&json!(3 * EACH), &after));
 
-    let report = node.get(REPORT).await?;
-    assert_eq!(classes(&report), after);
+    // `query` looks for what other processes have done a few times a second
+    let report = node.wait_for(REPORT, PATIENCE, |report| classes(report) == after).await?;
     assert!(report["meta"]["restated_at"].is_string(), "{report}");
     let by_agent = node.get("/v1/reports/clicks?code=old&class=preview&group_by=agent").await?;
     let rows: Vec<_> =
