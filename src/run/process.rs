@@ -10,7 +10,7 @@ use ingest::journal::JournalPartition;
 use ingest::stream::Partition;
 use processor::enrich::{EnrichConfig, Enricher, Rules};
 use processor::geo::Geo;
-use processor::hot::{HotConfig, HotPath, HotStatus, Seating};
+use processor::hot::{HotConfig, HotError, HotPath, HotStatus, Seating};
 use processor::lake::{Lake, LakeOptions};
 use processor::metrics::Metrics;
 use processor::settle::{Edge, Limits, SettleConfig, Settler, Waits};
@@ -126,7 +126,7 @@ impl Process {
         reading.start(hot.status(), hand_over, back);
         let status = hot.status();
         let stop = back.stop_token();
-        back.spawn("hot path", async move { Ok(hot.run(partitions, stop).await?) });
+        back.spawn("hot path", async move { drained(hot.run(partitions, stop).await) });
         let parts = Parts { config, store, lake, enricher: Arc::clone(&enricher), metrics: counted.clone(), alone };
         uploads::start(parts, back).await?;
         let settler = Settler::new(lake, registry, Arc::clone(&enricher), settle_config(config))
@@ -196,11 +196,14 @@ impl Reading<'_> {
             if stop.run_until_cancelled(is_whole).await.is_none() {
                 return Ok(());
             }
-            match (through, own) {
+            let stopping = stop.clone();
+            let handed_over = match (through, own) {
                 (Some(through), _) => through.read(hand_over, stop).await,
                 (None, Some(own)) => own_partitions(own, hand_over, stop).await,
                 (None, None) => partitions_of(directory, hand_over, stop).await,
-            }
+            };
+            // when all is stopped, the hot path may be the first to go
+            if stopping.is_cancelled() { Ok(()) } else { handed_over }
         });
     }
 }
@@ -242,6 +245,17 @@ async fn partitions_of(
         }
     }
     Ok(())
+}
+
+/// What could not be committed in time at a shutdown is nobody's fault here: whoever reads on commits it.
+fn drained(ended: Result<(), HotError>) -> anyhow::Result<()> {
+    match ended {
+        Err(late @ HotError::Drain(_)) => {
+            tracing::warn!(%late, "nothing is lost by that: it is read again by the next start, or by another processor");
+            Ok(())
+        }
+        ended => Ok(ended?),
+    }
 }
 
 fn take(partition: impl Partition + 'static) -> Seating {

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use futures::FutureExt as _;
 use ingest::stream::Partition;
 use processor::hot::Seating;
 use redirect::links::{Claim, Claimed, LinkStore};
@@ -100,7 +101,10 @@ pub(crate) async fn share<S: Shared>(
             claimed = me.store.claim_partitions(&claim) => match claimed {
                 Ok(claimed) => {
                     holds_until = asked + me.lasts;
-                    share.follow(claimed, asked + me.lasts / 3).await?;
+                    if let Err(gone) = share.follow(claimed, asked + me.lasts / 3).await {
+                        // when all is stopped, the hot path may be the first to go
+                        break over.as_mut().now_or_never().ok_or(gone)?;
+                    }
                     // what was left is given back at once
                     if share.left.is_empty() { asked + me.lasts / 3 } else { asked }
                 }
@@ -311,6 +315,31 @@ mod tests {
         first.stop().await;
         second.until_reads(5).await;
         second.stop().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_is_stopped_just_when_a_share_comes_gives_it_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("links");
+        let store = LinkStore::open(path.to_str().unwrap(), Domains::new(&["a.test"]).unwrap()).await.unwrap();
+        let me = Member { store, name: "a".to_owned(), lasts: Duration::from_secs(3_600) };
+        let (seats, mut seatings) = mpsc::channel(1);
+        let stop = CancellationToken::new();
+        let over = async {
+            stop.cancelled().await;
+            Over::Stopping
+        };
+        let hot_path = async {
+            seatings.recv().await;
+            stop.cancel();
+            drop(seatings);
+        };
+        let shown = Reads::default();
+        let (shared, ()) = tokio::join!(share(&me, &Clicks, &seats, &shown, over), hot_path);
+        shared.unwrap();
+        let next = Process::start(&folder, "b").await;
+        next.until_reads(5).await;
+        next.stop().await;
     }
 
     #[tokio::test(flavor = "multi_thread")]

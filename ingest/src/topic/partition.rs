@@ -162,10 +162,7 @@ impl Partition for TopicPartition {
             let Some(pulling) = &mut self.pulling else { continue };
             let pulled = tokio::select! {
                 pulled = pulling.incoming.recv() => pulled,
-                changed = self.present.changed() => match changed {
-                    Ok(()) => continue,
-                    Err(_) => std::future::pending().await,
-                },
+                () = another(&mut self.present) => continue,
             };
             match pulled {
                 Some(pulled) => self.ready.extend(pulled.records.into_iter().map(|(at, bytes)| record(at, bytes))),
@@ -180,6 +177,14 @@ impl Partition for TopicPartition {
 
     fn is_sealed(&self) -> bool {
         self.is_over
+    }
+}
+
+/// Waits until another generation may have begun: for ever when nobody looks for one any more, as at a shutdown, in which
+/// records that are there are read on.
+async fn another(present: &mut watch::Receiver<Option<Arc<Generation>>>) {
+    if present.changed().await.is_err() {
+        std::future::pending().await
     }
 }
 
@@ -202,5 +207,68 @@ fn record(offset: u64, bytes: Bytes) -> Record {
             };
             Record { offset, journal: JournalId(uuid::Uuid::nil()), body: Body::Unreadable(reason, bytes) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::config::{Compression, Tls, TopicConfig};
+    use super::*;
+
+    fn partition(present: watch::Receiver<Option<Arc<Generation>>>) -> TopicPartition {
+        let config = TopicConfig {
+            endpoint: String::new(),
+            topic: "clicks".into(),
+            partitions: 1,
+            replication: 1,
+            retention: Duration::from_secs(100),
+            partition_bytes: 1 << 30,
+            compression: Compression::Lz4,
+            tls: Tls::Off,
+            local_addresses: false,
+        };
+        let part = TopicPart { generation: generation("one"), number: 0 };
+        TopicPartition::new(Cluster { config: Arc::new(config) }, TopicHealth::default(), part, present)
+    }
+
+    fn generation(id: &str) -> Arc<Generation> {
+        Arc::new(Generation { topic: "clicks".into(), id: id.into(), partitions: 1 })
+    }
+
+    /// What a broker is about to send, in place of a connection.
+    fn pulling(partition: &mut TopicPartition) -> mpsc::Sender<Pulled> {
+        let (out, incoming) = mpsc::channel(AHEAD);
+        partition.pulling = Some(Pulling { incoming, task: tokio::spawn(std::future::pending()) });
+        out
+    }
+
+    #[tokio::test]
+    async fn records_are_read_on_when_nobody_looks_for_generations_any_more() {
+        let (present, follow) = watch::channel(Some(generation("one")));
+        let mut partition = partition(follow);
+        let broker = pulling(&mut partition);
+        drop(present);
+        let send = async {
+            // not before the reading waits for it
+            tokio::task::yield_now().await;
+            broker.send(Pulled { records: vec![(0, Bytes::new())] }).await.unwrap();
+        };
+        let (read, ()) = tokio::join!(tokio::time::timeout(Duration::from_secs(30), partition.read(0, 1)), send);
+        assert_eq!(read.expect("nothing is read").unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn another_generation_ends_the_reading() {
+        let (present, follow) = watch::channel(Some(generation("one")));
+        let mut partition = partition(follow);
+        let _broker = pulling(&mut partition);
+        let renew = async {
+            tokio::task::yield_now().await;
+            present.send_replace(Some(generation("two")));
+        };
+        let (read, ()) = tokio::join!(partition.read(0, 1), renew);
+        assert!(read.unwrap().is_empty() && partition.is_sealed());
     }
 }

@@ -126,28 +126,42 @@ impl Committer {
         }
     }
 
+    /// Commits what readers bring until `cancel`, and then what they have brought, if that can be done in time. What can't
+    /// be is given up where it is, as a kill would.
     pub(super) async fn run(
-        mut self,
+        self,
         seatings: &mut mpsc::Receiver<Seating>,
         cancel: CancellationToken,
     ) -> Result<(), HotError> {
+        let (within, ends) = (self.config.drain_within, cancel.clone());
+        let too_long = async {
+            ends.cancelled().await;
+            tokio::time::sleep(within).await;
+        };
+        tokio::select! {
+            biased;
+            ended = Box::pin(self.work(seatings, cancel)) => ended,
+            () = too_long => Err(HotError::Drain(within)),
+        }
+    }
+
+    async fn work(mut self, seatings: &mut mpsc::Receiver<Seating>, cancel: CancellationToken) -> Result<(), HotError> {
         let (out, mut news) = mpsc::channel(MESSAGES);
-        let mut is_open = true;
-        let mut give_up_at: Option<Instant> = None;
+        let (mut is_open, mut is_draining) = (true, false);
         loop {
             self.seat_arrivals(&out, &cancel).await;
-            if give_up_at.is_some() && self.is_drained() {
+            if is_draining && self.is_drained() {
                 return Ok(());
             }
-            let wake = self.wake_at(give_up_at);
+            let wake = self.wake_at(is_draining);
             tokio::select! {
                 biased;
-                () = cancel.cancelled(), if give_up_at.is_none() => {
-                    give_up_at = Some(Instant::now() + self.config.drain_within);
+                () = cancel.cancelled(), if !is_draining => {
+                    is_draining = true;
                     self.arriving.clear();
                 }
                 seating = seatings.recv(), if is_open => match seating {
-                    Some(Seating::Take(partition)) if give_up_at.is_none() => self.arriving.push(partition),
+                    Some(Seating::Take(partition)) if !is_draining => self.arriving.push(partition),
                     Some(Seating::Take(_)) => {}
                     Some(Seating::Leave { name, left }) => self.leave(&name, left),
                     None => is_open = false,
@@ -164,7 +178,7 @@ impl Committer {
                 () = tokio::time::sleep_until(wake.into()) => {}
             }
             self.hear_all(&mut news);
-            if self.policy.due(&self.waiting(give_up_at.is_some()), Instant::now()) == Due::Now {
+            if self.policy.due(&self.waiting(is_draining), Instant::now()) == Due::Now {
                 self.commit_group().await;
                 // what has been read meanwhile tells how old a backlog is
                 if self.hear_all(&mut news) {
@@ -172,16 +186,13 @@ impl Committer {
                 }
             }
             self.steer();
-            if give_up_at.is_some_and(|at| Instant::now() >= at) {
-                return Err(HotError::Drain(self.config.drain_within));
-            }
         }
     }
 
     /// When to look again though nothing comes.
-    fn wake_at(&self, give_up_at: Option<Instant>) -> Instant {
+    fn wake_at(&self, is_draining: bool) -> Instant {
         let now = Instant::now();
-        let mut wake = match self.policy.due(&self.waiting(give_up_at.is_some()), now) {
+        let mut wake = match self.policy.due(&self.waiting(is_draining), now) {
             Due::Now => now,
             Due::At(at) => at,
             Due::Never => now + self.config.idle_after,
@@ -192,7 +203,7 @@ impl Committer {
         if let Some(at) = self.steering.wake_at() {
             wake = wake.min(at);
         }
-        give_up_at.map_or(wake, |at| wake.min(at))
+        wake
     }
 
     /// What is waiting for a commit.

@@ -135,7 +135,7 @@ pub enum HotError {
         /// Which task.
         task: &'static str,
     },
-    /// The drain took too long; the journals still hold what was not committed.
+    /// The drain took too long. Nothing is lost: what was not committed is read again by whoever goes on with it.
     #[error("the hot path did not commit what it had buffered within {0:?}")]
     Drain(Duration),
 }
@@ -213,8 +213,8 @@ impl HotPath {
     }
 
     /// Brings the partitions that come through `seatings` into the lake, those that it isn't told to leave, until `cancel`;
-    /// then reads what is there, commits it, and closes the journals that are sealed and whole in the lake. When it is
-    /// done, nothing is read or committed any more, and what has landed is published, `seatings` is closed.
+    /// then reads what has just come, though no long backlog, commits it, and closes the journals that are sealed and whole in
+    /// the lake. When it is done, nothing is read or committed any more, and what has landed is published, `seatings` is closed.
     ///
     /// # Errors
     /// As [`HotError`] says. A lake or registry that is down is none: it is tried again.

@@ -24,6 +24,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 const NOTHING: Duration = Duration::from_millis(20);
 /// How long the search for a partition's end may take.
 const END_DEADLINE: Duration = Duration::from_secs(5);
+/// What is read of a partition after a cancellation, at most, as weighed: what has just come, as a rule. A backlog is left to
+/// whoever reads the partition next, and waits for it.
+const READ_ON_BYTES: usize = 16 << 20;
+/// How long a read may wait then.
+const READ_ON_WAIT: Duration = Duration::from_secs(1);
 /// Bytes of one permit of the budget.
 pub(super) const PERMIT_BYTES: usize = 1_024;
 
@@ -53,7 +58,7 @@ pub(super) enum News {
     Sealed(u64),
     /// The partition can't be read on now; it is tried again.
     Failing(String),
-    /// Shutting down: all that was there has been handed over.
+    /// Shutting down: nothing more is handed over.
     Drained,
 }
 
@@ -73,16 +78,33 @@ pub(super) struct Reader {
     pub(super) cancel: CancellationToken,
 }
 
+/// How far is read after a cancellation.
+#[derive(Clone, Copy, Debug)]
+struct Until {
+    /// Where the partition ended when that came.
+    end: u64,
+    /// How much more may be read.
+    bytes: usize,
+}
+
+impl Until {
+    fn is_reached(self, next: u64) -> bool {
+        next >= self.end || self.bytes == 0
+    }
+}
+
 /// What to do next.
 enum Step {
     Records(Vec<Record>),
     Seat,
     Drain,
+    /// Shutting down, and what is said to be there doesn't come.
+    Waited,
     Failed(StreamError),
 }
 
 impl Reader {
-    /// Reads until the committer wants no more of the partition, or until all is handed over after a cancellation. Returns
+    /// Reads until the committer wants no more of the partition, or until a little more is handed over after a cancellation. Returns
     /// the number of its slot.
     pub(super) async fn run(self) -> usize {
         let (slot, mut seats) = (self.slot, self.seats.clone());
@@ -98,12 +120,11 @@ impl Reader {
     async fn read(mut self) {
         let mut seat = *self.seats.borrow_and_update();
         let mut next = seat.from;
-        // Once shutting down: where to stop.
-        let mut until: Option<u64> = None;
+        let mut until: Option<Until> = None;
         let mut is_done = false;
         let mut nag = Nag::default();
         loop {
-            if until.is_some_and(|until| next >= until || is_done) {
+            if until.is_some_and(|until| is_done || until.is_reached(next)) {
                 self.tell(seat, News::Drained).await;
                 return;
             }
@@ -113,7 +134,10 @@ impl Reader {
                     next = seat.from;
                     is_done = false;
                 }
-                Step::Drain => until = Some(self.end().await.unwrap_or(next)),
+                Step::Drain => {
+                    until = Some(Until { end: self.end().await.unwrap_or(next), bytes: READ_ON_BYTES });
+                }
+                Step::Waited => until = Some(Until { end: next, bytes: 0 }),
                 Step::Records(records) if records.is_empty() => {
                     is_done = self.partition.is_sealed();
                     if is_done {
@@ -124,6 +148,9 @@ impl Reader {
                 }
                 Step::Records(records) => {
                     let to = behind(next, &records);
+                    if let Some(until) = &mut until {
+                        until.bytes = until.bytes.saturating_sub(weigh(&records));
+                    }
                     if !self.hand_over(seat, next, records).await {
                         return;
                     }
@@ -157,6 +184,7 @@ impl Reader {
                 Ok(records) => Step::Records(records),
                 Err(failure) => Step::Failed(failure),
             },
+            () = tokio::time::sleep(READ_ON_WAIT), if is_draining => Step::Waited,
         }
     }
 
@@ -243,6 +271,13 @@ impl By {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shutdown_reads_to_the_end_or_so_much() {
+        let until = |end, bytes| Until { end, bytes };
+        assert!(until(5, 1).is_reached(5) && !until(5, 1).is_reached(4));
+        assert!(until(5, 0).is_reached(0));
+    }
 
     #[test]
     fn a_read_leaves_room_for_others() {

@@ -160,6 +160,7 @@ struct LogState {
     end: u64,
     is_sealed: bool,
     failing: bool,
+    is_silent: bool,
 }
 
 impl Log {
@@ -231,6 +232,11 @@ impl Log {
         self.state.send_modify(|state| state.failing = failing);
     }
 
+    /// Whoever reads waits for records, though they are there.
+    pub(crate) fn be_silent(&self) {
+        self.state.send_modify(|state| state.is_silent = true);
+    }
+
     pub(crate) fn partition(&self) -> Box<dyn Partition> {
         let name = self.journal.to_string();
         let read_to = Arc::clone(&self.read_to);
@@ -256,7 +262,7 @@ impl Partition for LogPartition {
         let name = self.name.clone();
         let state = self
             .log
-            .wait_for(|state| state.failing || state.is_sealed || state.end > from)
+            .wait_for(|state| state.failing || !state.is_silent && (state.is_sealed || state.end > from))
             .await
             .map_err(|e| StreamError::Io { partition: name.clone(), source: std::io::Error::other(e) })?;
         if state.failing {

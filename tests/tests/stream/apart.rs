@@ -1,5 +1,7 @@
 //! Roles in processes of their own: whoever is asked tells what holds up others, and what the lake has lost.
 
+use std::time::Instant;
+
 use serde_json::Value;
 
 use super::*;
@@ -61,4 +63,33 @@ async fn who_only_reads_tells_what_holds_clicks_up_and_what_the_lake_has_lost() 
     query.start_with(&["query"]).await?;
     query.wait_for("/v1/status", PATIENCE, is_free).await?;
     query.stop().await
+}
+
+/// The backlog is for whoever comes next: a processor is told to stop when it has just begun with one, again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_processor_with_a_backlog_stops_and_its_next_start_goes_on() -> Result<()> {
+    let mut rig = Rig::new(2)?;
+    let mut process = Node::new(crate::binary(), "domains = [\"go.test\"]", &rig.settings)?.sharing_data_of(&rig.node);
+    rig.node.start_with(&["redirect"]).await?;
+    let clicks = load(&rig.node);
+    for n in 1..=3 {
+        clicks.more(1_000).await?;
+        process.spawn(&["process"])?;
+        // its log holds what it said before
+        let begun = |process: &Node| process.log().matches("reading").count() >= 2 * n;
+        let begin = Instant::now();
+        while !begun(&process) {
+            ensure!(begin.elapsed() < PATIENCE, "it reads nothing:\n{}", process.log());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        process.stop().await?;
+    }
+    ensure!(!process.log().contains("within 10s"), "{}", process.log());
+    let ledger = clicks.end().await?;
+    process.start_with(&["process"]).await?;
+    check(&process, &ledger).await?;
+    process.stop().await?;
+    rig.node.stop().await?;
+    process.ok(&["verify"])?;
+    Ok(())
 }

@@ -92,6 +92,64 @@ async fn a_drain_commits_what_is_there_and_says_when_it_can_not() {
     assert!(matches!(hot.drain().await, Err(HotError::Drain(_))));
     world.store.set_down(false);
     assert_eq!(world.ids(Table::Clicks).await.len(), 50);
+
+    // nor does it wait for a store that doesn't answer
+    let hot = world.start_with(HotConfig { drain_within: Duration::from_millis(50), ..quick() });
+    let gate = Gate::new();
+    world.store.arm(ENTRY, 1, Fault::Hold(gate.clone()));
+    hot.read(&log).await;
+    gate.reached().await;
+    assert!(matches!(hot.drain().await, Err(HotError::Drain(_))));
+    world.store.disarm();
+    let hot = world.start();
+    hot.read(&log).await;
+    world.until(&log, 52).await;
+    hot.drain().await.unwrap();
+    assert_eq!(world.ids(Table::Clicks).await.len(), 51);
+}
+
+/// A record of 2 MiB that can't be read.
+static FAT: [u8; 2 << 20] = [0; 2 << 20];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_leaves_a_backlog_to_whoever_comes() {
+    let world = World::new();
+    let log = Log::new();
+    let end = (0..30).map(|_| log.garbage(&FAT)).max().unwrap();
+    let gate = Gate::new();
+    world.store.arm(ENTRY, 1, Fault::Hold(gate.clone()));
+    // room for one batch
+    let hot = world.start_with(HotConfig { max_bytes: 1_024, ..quick() });
+    hot.read(&log).await;
+    gate.reached().await;
+    let cancel = hot.cancel.clone();
+    cancel.cancel();
+    gate.open();
+    hot.drain().await.unwrap();
+    let app_id = slot::app_id(&log.journal.to_string());
+    let landed = world.table(Table::Clicks).await.txn(&app_id).unwrap() as u64;
+    assert!((3..end).contains(&landed), "{landed} of {end}");
+    assert_eq!(rejected(&world).await.len() as u64, landed);
+
+    let hot = world.start();
+    hot.read(&log).await;
+    world.until(&log, end).await;
+    hot.drain().await.unwrap();
+    assert_eq!(rejected(&world).await.len() as u64, end);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_does_not_wait_for_records_that_do_not_come() {
+    let world = World::new();
+    let log = Log::new();
+    let hot = world.start();
+    hot.read(&log).await;
+    let end = log.click(1, sure());
+    world.until(&log, end).await;
+    log.be_silent();
+    log.click(2, sure());
+    hot.drain().await.unwrap();
+    assert_eq!(world.ids(Table::Clicks).await, [1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
