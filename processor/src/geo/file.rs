@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +19,9 @@ const PROBED: usize = 10_000;
 /// How a file looks from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
+    /// Its place on the disk, and its last change of any kind: one put here with the size and time of that before is another.
+    place: (u64, u64),
+    changed: (i64, i64),
     modified: SystemTime,
     bytes: u64,
 }
@@ -26,14 +30,15 @@ impl Stamp {
     pub(super) fn of(path: &Path) -> Result<Self, GeoError> {
         // a pipe would block whoever opens it, and a device need not end
         let looked = std::fs::metadata(path).and_then(|meta| match meta.is_file() {
-            true => Ok((meta.modified()?, meta.len())),
+            true => Ok((meta.modified()?, meta)),
             false => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "it is no regular file: expected one, or a link to one",
             )),
         });
-        let (modified, bytes) = looked.map_err(|source| GeoError::Read { path: path.to_owned(), source })?;
-        Ok(Self { modified, bytes })
+        let (modified, meta) = looked.map_err(|source| GeoError::Read { path: path.to_owned(), source })?;
+        let (place, changed) = ((meta.dev(), meta.ino()), (meta.ctime(), meta.ctime_nsec()));
+        Ok(Self { place, changed, modified, bytes: meta.len() })
     }
 }
 

@@ -122,6 +122,23 @@ fn a_newer_file_is_taken_and_a_bad_one_is_not() {
 }
 
 #[test]
+fn one_of_the_same_size_and_time_is_another() {
+    let folder = Folder::new();
+    let at = SystemTime::now() - Duration::from_secs(9);
+    let write = |path: &std::path::Path, name: &str| {
+        std::fs::write(path, places(name)).unwrap();
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(at).unwrap();
+    };
+    write(&folder.path(), "Berlin");
+    let geo = Geo::open(&folder.path()).unwrap();
+    let other = folder.0.path().join("other");
+    write(&other, "Cochem");
+    std::fs::rename(&other, folder.path()).unwrap();
+    assert!(geo.look().unwrap().is_none() && geo.look().unwrap().is_some());
+    assert_eq!(told(&geo, "198.51.100.7"), "DE/BE/Cochem");
+}
+
+#[test]
 fn more_records_than_a_thread_keeps_are_all_told_apart() {
     let folder = Folder::new();
     let networks: Vec<(String, serde_json::Value)> = (0..20_000u32)
