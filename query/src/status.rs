@@ -27,6 +27,8 @@ pub struct Status {
     pub sampling: SamplingStatus,
     /// Logs of the edge.
     pub edge_logs: EdgeLogsStatus,
+    /// Files of an operator's that aren't taken because they are wrong.
+    pub refused: Vec<RefusedFile>,
     /// Links that the edge keeps for now because they are hot.
     pub hot_links: Vec<HotLink>,
 }
@@ -148,6 +150,17 @@ pub struct EdgeSource {
     pub silent: bool,
 }
 
+/// A file of an operator's that a process doesn't take; what was good of it before stays in force.
+#[derive(Clone, Debug, Serialize)]
+pub struct RefusedFile {
+    /// The node whose file it is.
+    pub node: String,
+    /// Which one: `classify.rules`, `geo.mmdb`, or `networks/` and the name of a list.
+    pub what: String,
+    /// What is wrong.
+    pub why: String,
+}
+
 /// A link that is hot.
 #[derive(Clone, Debug, Serialize)]
 pub struct HotLink {
@@ -208,6 +221,7 @@ mod tests {
             "journals",
             "sampling",
             "edge_logs",
+            "refused",
             "hot_links",
         ] {
             assert!(keys.contains(&key), "{key}");

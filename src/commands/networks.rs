@@ -13,7 +13,10 @@ use serde_json::json;
 use super::print;
 use crate::cli::{Meaning as MeaningFlag, NetworkUpdate, Networks};
 use crate::config::{Config, near};
-use crate::rules::{Lists, Source, fetch};
+use crate::rules::{Lists, Looked, Source, fetch};
+
+/// The state of a list that can't be used.
+const WRONG: &str = "wrong";
 
 /// Does what the command says.
 pub(crate) async fn run(command: Networks, config: &Config) -> anyhow::Result<ExitCode> {
@@ -28,27 +31,35 @@ pub(crate) async fn run(command: Networks, config: &Config) -> anyhow::Result<Ex
                 false => print::line(&format!("{}: {count} prefixes, as {}", list.name, list.meaning.as_str()))?,
             }
         }
-        Networks::List(flags) if flags.json => {
-            print::json(&lists.read()?.iter().map(|list| shown(list, config)).collect::<Vec<_>>())?
-        }
-        Networks::List(_) => {
-            let all = lists.read()?;
-            if all.is_empty() {
-                print::line(&format!("there are no lists in {}", lists.folder().display()))?;
-            } else {
-                let rows: Vec<Vec<String>> = all.iter().map(|list| row(list, config)).collect();
-                print::line(&print::columns(
-                    &["name", "as", "agents", "prefixes", "updated", "state", "source"],
-                    &rows,
-                ))?;
-            }
-        }
+        Networks::List(flags) => list(&lists, flags.json, config)?,
         Networks::Remove { name } => {
             lists.remove(&name)?;
             print::line(&format!("{name}: removed"))?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows all lists, those that are wrong too, each with why.
+fn list(lists: &Lists, json: bool, config: &Config) -> anyhow::Result<()> {
+    let Looked { lists: all, wrong } = lists.look()?;
+    let wrong: Vec<(String, String)> = wrong.into_iter().map(|(name, error)| (name, crate::explain(&error))).collect();
+    if json {
+        let wrong = wrong.iter().map(|(name, error)| json!({"name": name, "state": WRONG, "error": error}));
+        return print::json(&all.iter().map(|list| shown(list, config)).chain(wrong).collect::<Vec<_>>());
+    }
+    for (_, error) in &wrong {
+        eprintln!("highwater: {error}");
+    }
+    if all.is_empty() && wrong.is_empty() {
+        return print::line(&format!("there are no lists in {}", lists.folder().display()));
+    }
+    let nothing = String::new;
+    let wrong = wrong
+        .into_iter()
+        .map(|(name, _)| vec![name, nothing(), nothing(), nothing(), nothing(), WRONG.to_owned(), nothing()]);
+    let rows: Vec<Vec<String>> = all.iter().map(|list| row(list, config)).chain(wrong).collect();
+    print::line(&print::columns(&["name", "as", "agents", "prefixes", "updated", "state", "source"], &rows))
 }
 
 /// The new list. What is not said of one that is there already stays as it is.

@@ -1,9 +1,12 @@
 //! The folder of network lists: one file a list, each replaced whole.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail, ensure};
 use processor::networks::{List, check_name};
@@ -15,6 +18,20 @@ use crate::config::Config;
 const MOST_BYTES: u64 = 32 << 20;
 /// Whoever runs the service must be able to read what an operator has put there: there is no secret in it.
 const MODE: u32 = 0o644;
+
+/// How what is being written is called, before it is whole.
+const UNFINISHED: &str = ".list-";
+/// No list takes so long to be written: what is as old was left by a process that was killed.
+const LEFT_AFTER: Duration = Duration::from_secs(3_600);
+
+/// What there is in the folder.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    /// Lists that are right, by name.
+    pub(crate) lists: Vec<List>,
+    /// Why others can't be used, by the names of their files.
+    pub(crate) wrong: BTreeMap<String, anyhow::Error>,
+}
 
 /// The folder.
 #[derive(Clone, Debug)]
@@ -49,16 +66,31 @@ impl Lists {
         Ok(paths)
     }
 
+    /// Every list that is right, and what is wrong with the others.
+    ///
+    /// # Errors
+    /// When the folder can't be read.
+    pub(crate) fn look(&self) -> anyhow::Result<Looked> {
+        let mut looked = Looked::default();
+        for path in self.paths()? {
+            let way_out = "`highwater networks update` brings it anew, `networks remove` takes it away";
+            let list = read(&path).with_context(|| format!("the list in {} can't be used ({way_out})", path.display()));
+            match list {
+                Ok(list) => looked.lists.push(list),
+                // a name that no list can have is shown as it can be
+                Err(error) => drop(looked.wrong.insert(stem(&path).into_owned(), error)),
+            }
+        }
+        Ok(looked)
+    }
+
     /// Every list, checked.
     ///
     /// # Errors
     /// When one can't be read or is wrong; names its file and the way out.
     pub(crate) fn read(&self) -> anyhow::Result<Vec<List>> {
-        let lists = self.paths()?.into_iter().map(|path| {
-            let way_out = "`highwater networks update` brings it anew, `networks remove` takes it away";
-            read(&path).with_context(|| format!("the list in {} can't be used ({way_out})", path.display()))
-        });
-        lists.collect()
+        let Looked { lists, wrong } = self.look()?;
+        wrong.into_values().next().map_or(Ok(lists), Err)
     }
 
     /// The list of this name, if there is one.
@@ -83,8 +115,9 @@ impl Lists {
         // the data folder is its owner's; what is in this one is public
         self.0.parent().map_or(Ok(()), crate::run::make_folder)?;
         fs::create_dir_all(&self.0).with_context(|| self.0.display().to_string())?;
+        self.tidy();
         let mut file = tempfile::Builder::new()
-            .prefix(".list-")
+            .prefix(UNFINISHED)
             .permissions(Permissions::from_mode(MODE))
             .tempfile_in(&self.0)
             .with_context(|| self.0.display().to_string())?;
@@ -92,6 +125,20 @@ impl Lists {
         file.write_all(b"\n").and_then(|()| file.as_file().sync_all()).with_context(|| path.display().to_string())?;
         file.persist(&path).with_context(|| path.display().to_string())?;
         Ok(())
+    }
+
+    /// Removes what killed updates have left.
+    fn tidy(&self) {
+        let now = SystemTime::now();
+        let is_left = |entry: &fs::DirEntry| {
+            let is_unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
+            let modified = entry.metadata().ok().filter(fs::Metadata::is_file).and_then(|meta| meta.modified().ok());
+            is_unfinished && modified.is_some_and(|at| now.duration_since(at).is_ok_and(|age| age > LEFT_AFTER))
+        };
+        for entry in fs::read_dir(&self.0).into_iter().flatten().flatten().filter(is_left) {
+            // it is in nobody's way: the next update tries again
+            let _tried = fs::remove_file(entry.path());
+        }
     }
 
     /// Takes a list away.
@@ -110,6 +157,10 @@ impl Lists {
         check_name(name)?;
         Ok(self.0.join(format!("{name}.json")))
     }
+}
+
+fn stem(path: &Path) -> Cow<'_, str> {
+    path.file_stem().unwrap_or_default().to_string_lossy()
 }
 
 fn read(path: &Path) -> anyhow::Result<List> {
@@ -165,5 +216,29 @@ mod tests {
         );
         fs::write(lists.folder().join("b.json"), "{}").unwrap();
         assert!(crate::explain(&lists.read().unwrap_err()).contains("missing field"));
+        let looked = lists.look().unwrap();
+        assert_eq!(
+            (looked.lists, looked.wrong.into_keys().collect::<Vec<_>>()),
+            (vec![list("a")], vec!["b".to_owned()])
+        );
+    }
+
+    #[test]
+    fn what_a_killed_update_has_left_is_removed_by_a_later_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let lists = Lists::of(&Config { data_dir: folder.path().into(), ..Config::default() });
+        lists.put(&list("a")).unwrap();
+        let file = |name: &str, age: Duration| {
+            let file = fs::File::create(lists.folder().join(name)).unwrap();
+            file.set_times(fs::FileTimes::new().set_modified(SystemTime::now() - age)).unwrap();
+        };
+        file(".list-left", 2 * LEFT_AFTER);
+        file(".list-busy", Duration::ZERO);
+        file("other", 2 * LEFT_AFTER);
+        lists.put(&list("b")).unwrap();
+        let entries = fs::read_dir(lists.folder()).unwrap();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        assert_eq!(names, [".list-busy", "a.json", "b.json", "other"]);
     }
 }

@@ -2,56 +2,48 @@
 //! used.
 //!
 //! ```text
-//! classify.rules ────────┐
-//! DATA/networks/*.json ──┴─Source::read──► Found ──check──► Rules ──put in force──► Enricher of the process
-//!   └──looked at every classify.reload (watch): something else, checked before it is taken
+//! classify.rules ───────┐                ┌─► Enricher of the process
+//! DATA/networks/*.json ─┴─Source::load──►┤
+//!   └── each looked at every classify.reload (watch): what is new and right is put in force
 //! ```
 //! Everything that judges requests gets its rules here: hot path, settler, imports, uploads, posted events, `classify`.
-//! A start with a file that is wrong fails and says why; a running process goes on with the last good rules.
+//! A start with a file that is wrong fails and says why; a running process goes on with what was good before, and takes what
+//! else is right.
+//!
+//! # Files
+//! `own` the operator's file · `lists` the folder of lists · `text`, `stamp` files from inside and outside · `watch` following
+//! them · `metrics` what is shown · `fetch` where lists are from
 
 mod fetch;
 mod lists;
 mod metrics;
+mod own;
+mod stamp;
 mod text;
 mod watch;
 
-use std::fs;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use anyhow::Context;
 use processor::classify::Classifier;
 use processor::enrich::Rules;
 use processor::networks::{List, Networks};
 use schemas::UtcMicros;
 
 use crate::config::Config;
-use text::text;
+use own::Own;
 
 pub(crate) use fetch::fetch;
-pub(crate) use lists::Lists;
+pub(crate) use lists::{Lists, Looked};
 pub(crate) use metrics::RulesMetrics;
-pub(crate) use watch::{Watched, watch};
-
-/// The longest rules file, in bytes: the built-in one is a twentieth of it.
-const MOST_BYTES: u64 = 1 << 20;
+pub(crate) use watch::{Kept, watch};
 
 /// Where rules come from.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    rules: Option<PathBuf>,
+    own: Own,
     lists: Lists,
     /// How long a list is believed.
     expire: Duration,
-}
-
-/// What a file looks like from outside; one that isn't there has no size.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    path: PathBuf,
-    size: Option<u64>,
-    modified: Option<SystemTime>,
 }
 
 /// What the files hold.
@@ -64,19 +56,7 @@ pub(crate) struct Found {
 impl Source {
     /// As configured.
     pub(crate) fn of(config: &Config) -> Self {
-        let rules = &config.classify.rules;
-        Self {
-            rules: (!rules.as_os_str().is_empty()).then(|| rules.clone()),
-            lists: Lists::of(config),
-            expire: config.classify.networks_expire.0,
-        }
-    }
-
-    /// How the files look.
-    fn stamps(&self) -> Vec<Stamp> {
-        // a folder that can't be read says so when it is read
-        let lists = self.lists.paths().unwrap_or_default();
-        self.rules.iter().cloned().chain(lists).map(Stamp::of).collect()
+        Self { own: Own::of(config), lists: Lists::of(config), expire: config.classify.networks_expire.0 }
     }
 
     /// Reads the files.
@@ -84,12 +64,7 @@ impl Source {
     /// # Errors
     /// When one can't be read, or is no list; names the key or the path.
     pub(crate) fn read(&self) -> anyhow::Result<Found> {
-        Ok(Found { rules: self.own()?, lists: self.lists.read()? })
-    }
-
-    /// The text of the operator's file.
-    fn own(&self) -> anyhow::Result<Option<String>> {
-        self.rules.as_deref().map(|path| text(path, MOST_BYTES).with_context(|| key(path))).transpose()
+        Ok(Found { rules: self.own.text()?, lists: self.lists.read()? })
     }
 
     /// The rules alone, whatever lists there are.
@@ -97,8 +72,7 @@ impl Source {
     /// # Errors
     /// When they can't be read or are wrong; names the key, the path, and every fault.
     pub(crate) fn classifier(&self) -> anyhow::Result<Classifier> {
-        let found = Found { rules: self.own()?, lists: Vec::new() };
-        Ok(self.rules(&found, UtcMicros::now())?.classifier)
+        self.own.classifier(self.own.text()?.as_deref())
     }
 
     /// Checks what was read, and makes rules of it as they are at `now`.
@@ -106,12 +80,7 @@ impl Source {
     /// # Errors
     /// When the rules are wrong; names the key, the path, and every fault.
     pub(crate) fn rules(&self, found: &Found, now: UtcMicros) -> anyhow::Result<Rules> {
-        let classifier = match &found.rules {
-            None => Classifier::builtin()?,
-            Some(text) => {
-                Classifier::with_operator(text).with_context(|| self.rules.as_deref().map(key).unwrap_or_default())?
-            }
-        };
+        let classifier = self.own.classifier(found.rules.as_deref())?;
         let believed = found.lists.iter().filter(|list| !list.is_expired(now, self.expire));
         Ok(Rules { classifier, networks: Networks::new(believed) })
     }
@@ -124,65 +93,24 @@ impl Source {
         self.rules(&self.read()?, UtcMicros::now())
     }
 
-    /// The names of lists that are too old to be believed.
-    fn expired<'a>(&self, found: &'a Found, now: UtcMicros) -> Vec<&'a str> {
-        let expired = found.lists.iter().filter(|list| list.is_expired(now, self.expire));
-        expired.map(|list| list.name.as_str()).collect()
-    }
-
-    /// Shows what is in force, of rules with this version.
-    pub(crate) fn show(&self, metrics: &RulesMetrics, found: &Found, version: i32, now: UtcMicros) {
-        let expired = self.expired(found, now).len();
-        metrics.in_force(version, found.lists.len() - expired, expired);
-    }
-
-    /// When the next list expires.
-    fn next_expiry(&self, found: &Found, now: UtcMicros) -> Option<UtcMicros> {
-        let ends = found.lists.iter().filter_map(|list| list.expires_at(self.expire));
-        ends.filter(|end| *end >= now).min()
-    }
-
-    /// Tells what was found, as it is at `now`, from anything else.
-    fn print(&self, found: &Found, now: UtcMicros) -> u64 {
-        let mut hash = DefaultHasher::new();
-        (&found.rules, &found.lists, self.expired(found, now)).hash(&mut hash);
-        hash.finish()
-    }
-}
-
-impl Stamp {
-    fn of(path: PathBuf) -> Self {
-        let file = fs::metadata(&path).ok();
-        let modified = file.as_ref().and_then(|file| file.modified().ok());
-        Self { path, size: file.map(|file| file.len()), modified }
-    }
-}
-
-fn key(path: &Path) -> String {
-    format!("classify.rules = {:?}", path.display().to_string())
-}
-
-impl Found {
-    /// The names of lists of `before` that are here no more.
-    fn gone<'a>(&self, before: &'a [String]) -> Vec<&'a str> {
-        let is_here = |name: &&String| self.lists.iter().any(|list| list.name == **name);
-        before.iter().filter(|name| !is_here(name)).map(String::as_str).collect()
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.lists.iter().map(|list| list.name.clone()).collect()
-    }
-
-    /// Tells rules from other rules.
-    fn print_of_rules(&self) -> u64 {
-        let mut hash = DefaultHasher::new();
-        self.rules.hash(&mut hash);
-        hash.finish()
+    /// Shows what is in force in a process that doesn't follow the files yet.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub(crate) fn show(&self, metrics: &RulesMetrics) -> anyhow::Result<()> {
+        let (found, now) = (self.read()?, UtcMicros::now());
+        metrics.in_force(self.rules(&found, now)?.classifier.version());
+        let expired = found.lists.iter().filter(|list| list.is_expired(now, self.expire)).count();
+        metrics.lists(found.lists.len() - expired, expired);
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use super::own::MOST_BYTES;
     use super::*;
 
     #[test]

@@ -11,11 +11,15 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
+use super::refusals::Refusals;
 use super::tasks::Tasks;
 use crate::config::Config;
 
 /// How often the file is looked at. It is read when it has come to rest: two looks after it was written.
 const EVERY: Duration = Duration::from_secs(2);
+
+/// What the file is called among what is refused.
+const KEY: &str = "geo.mmdb";
 
 /// The database of the configuration.
 ///
@@ -33,7 +37,12 @@ pub(crate) fn open(config: &Config) -> anyhow::Result<Arc<Geo>> {
 ///
 /// # Errors
 /// As [`open`].
-pub(crate) fn follow(config: &Config, metrics: &mut Registry, back: &mut Tasks) -> anyhow::Result<Arc<Geo>> {
+pub(crate) fn follow(
+    config: &Config,
+    metrics: &mut Registry,
+    refusals: Refusals,
+    back: &mut Tasks,
+) -> anyhow::Result<Arc<Geo>> {
     let geo = open(config)?;
     let refused = Gauge::default();
     metrics.register(
@@ -50,13 +59,13 @@ pub(crate) fn follow(config: &Config, metrics: &mut Registry, back: &mut Tasks) 
     tracing::info!(file = %config.geo.mmdb.display(), kind = has.kind, made = has.made, "places are looked up");
     let (watched, stop) = (Arc::clone(&geo), back.stop_token());
     back.spawn("geography database", async move {
-        watch(watched, refused, stop).await;
+        watch(watched, (refused, refusals), stop).await;
         Ok(())
     });
     Ok(geo)
 }
 
-async fn watch(geo: Arc<Geo>, refused: Gauge, stop: CancellationToken) {
+async fn watch(geo: Arc<Geo>, (refused, refusals): (Gauge, Refusals), stop: CancellationToken) {
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -68,10 +77,12 @@ async fn watch(geo: Arc<Geo>, refused: Gauge, stop: CancellationToken) {
             Some(Ok(Ok(None))) => {}
             Some(Ok(Ok(Some(has)))) => {
                 refused.set(0);
+                refusals.accept(KEY);
                 tracing::info!(kind = has.kind, made = has.made, "a newer geography database is in force");
             }
             Some(Ok(Err(error))) => {
                 refused.set(1);
+                refusals.refuse(KEY, &error.to_string());
                 tracing::warn!(%error, "geo.mmdb: the geography database before it stays in force");
             }
             Some(Err(error)) => tracing::warn!(%error, "geo.mmdb can't be looked at"),

@@ -35,6 +35,7 @@ use super::ops::{Need, Needed, Ops, Shown};
 use super::own::OwnJournals;
 use super::process::{Beside, Process};
 use super::redirect::Redirect;
+use super::refusals::Refusals;
 use super::serve::serve;
 use super::standing::{Standing, Watcher};
 use super::status::{Sources, TopicSource};
@@ -140,9 +141,8 @@ async fn start(
     let ops = Ops::new(clock.clone());
     let serving = tokio::spawn(serve(sockets.ops, ops.clone().router(), health.clone()));
     let mut metrics = Registry::default();
-    let looks = roles.process || roles.manage;
-    let geo = if looks { geo::follow(config, &mut metrics, back)? } else { Arc::default() };
     let store = link_store(config).await?;
+    let (geo, refusals) = follow_geo(config, roles, &store, &mut metrics, back)?;
     watch_clock(config, &store, clock, roles, stop, back).await?;
     let token = if roles == Roles::ALL { first_token(config, &store).await? } else { None };
 
@@ -164,7 +164,7 @@ async fn start(
     let mut held_up = HeldUp { topic: through.as_ref().map(Through::health), hot: None };
     if roles.process {
         let (own, through, alone) = (roles.redirect.then_some(&own), through.as_ref(), is_alone(config, roles));
-        let beside = Beside { own, through, alone, geo: &geo };
+        let beside = Beside { own, through, alone, geo: &geo, refusals: &refusals };
         let started = Process::start(config, &store, &lake, beside, &mut metrics, back).await?;
         (counted, standing, held_up.hot) = (Some(started.counted), Some(started.standing), Some(started.hot));
         enricher = Some(started.enricher);
@@ -178,7 +178,7 @@ async fn start(
     if let Some(socket) = sockets.manage {
         let rows = match enricher {
             Some(enricher) => Rows::Beside(enricher),
-            None => own_rows(config, &geo, &mut metrics, front.stop_token())?,
+            None => own_rows(config, &geo, &mut metrics, refusals, front.stop_token())?,
         };
         let router = manage_router(config, (&store, &lake), counted, rows, &mut metrics);
         front.spawn("management API", serve(socket, router, front.stop_token()));
@@ -226,6 +226,28 @@ async fn watch_clock(
         Ok(())
     });
     Ok(())
+}
+
+/// The geography database, where there is something to look up; and where it is told that it, or another file of the
+/// operator's, is refused.
+fn follow_geo(
+    config: &Config,
+    roles: Roles,
+    store: &LinkStore,
+    metrics: &mut Registry,
+    back: &mut Tasks,
+) -> anyhow::Result<(Arc<Geo>, Refusals)> {
+    let refusals = Refusals::default();
+    if !roles.process && !roles.manage {
+        return Ok((Arc::default(), refusals));
+    }
+    let geo = geo::follow(config, metrics, refusals.clone(), back)?;
+    let (told, store, stop) = (refusals.clone(), store.clone(), back.stop_token());
+    back.spawn("refused files", async move {
+        told.tell(store, stop).await;
+        Ok(())
+    });
+    Ok((geo, refusals))
 }
 
 /// Sees to it that what journals lose becomes rows of `gaps`: told to whoever has the lake, or written where it is here.
@@ -322,12 +344,16 @@ fn manage_router(
 
 /// What makes rows of posted events where no process role is beside it: made when the first come, but of rules that are
 /// right now.
-fn own_rows(config: &Config, geo: &Arc<Geo>, metrics: &mut Registry, stop: CancellationToken) -> anyhow::Result<Rows> {
-    let rules = RulesMetrics::default();
+fn own_rows(
+    config: &Config,
+    geo: &Arc<Geo>,
+    metrics: &mut Registry,
+    refusals: Refusals,
+    stop: CancellationToken,
+) -> anyhow::Result<Rows> {
+    let rules = RulesMetrics::new(refusals);
     rules.register(metrics);
-    let (source, now) = (Source::of(config), UtcMicros::now());
-    let found = source.read()?;
-    source.show(&rules, &found, source.rules(&found, now)?.classifier.version(), now);
+    Source::of(config).show(&rules)?;
     Ok(Rows::Own(Arc::clone(geo), rules, stop))
 }
 

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::journals::ids_in;
 use super::own::OwnJournals;
+use super::refusals::Refusals;
 use super::signs::{Failing, Progress};
 use super::standing::{self, Standing};
 use super::tasks::Tasks;
@@ -29,7 +30,7 @@ use super::topic::Through;
 use super::uploads::{self, Parts};
 use super::{id_mode, progress, retire};
 use crate::config::Config;
-use crate::rules::{self, RulesMetrics, Source, Watched};
+use crate::rules::{self, Kept, RulesMetrics, Source};
 
 /// Partitions handed over ahead of the hot path's taking them.
 const HANDED_OVER: usize = 16;
@@ -51,6 +52,8 @@ pub(crate) struct Beside<'a> {
     pub(crate) alone: bool,
     /// Where addresses are.
     pub(crate) geo: &'a Arc<Geo>,
+    /// Where it is told what of the operator's files is refused.
+    pub(crate) refusals: &'a Refusals,
 }
 
 /// The process role at work.
@@ -88,7 +91,7 @@ impl Process {
         metrics: &mut Registry,
         back: &mut Tasks,
     ) -> anyhow::Result<Processing> {
-        let Beside { own, through, alone, geo } = beside;
+        let Beside { own, through, alone, geo, refusals } = beside;
         // before anything is read for it
         lake.prove().await.with_context(|| format!("lake = {:?}", config.lake_root()))?;
         let lake_watcher = standing::Watcher::new(lake.clone(), store.clone(), config.journal_dir()).await;
@@ -102,7 +105,7 @@ impl Process {
         counted.register(metrics);
         let registry: Arc<LinkStore> = Arc::new(store.clone());
         lake.metrics().register(metrics);
-        let rules = RulesMetrics::default();
+        let rules = RulesMetrics::new(refusals.clone());
         rules.register(metrics);
         let (enricher, watching) = following_enricher(config, geo, rules, back.stop_token())?;
         back.spawn("rules", async move {
@@ -316,8 +319,8 @@ pub(crate) fn following_enricher(
     let source = Source::of(config);
     let found = source.read()?;
     let enricher = Arc::new(with_rules(config, geo, source.rules(&found, UtcMicros::now())?));
-    let watched = Watched { source, every: config.classify.reload.0, enricher: Arc::clone(&enricher), metrics };
-    Ok((enricher, rules::watch(watched, found, stop)))
+    let kept = Kept { enricher: Arc::clone(&enricher), metrics };
+    Ok((enricher, rules::watch(kept, source, found, config.classify.reload.0, stop)))
 }
 
 /// How long rows are kept, as configured and set.

@@ -14,10 +14,10 @@ use processor::sample::rate_in_force;
 use processor::settle::{Mismatched, Word, waiting, words_under_way};
 use query::status::{
     BudgetStatus, DecidingHour, EdgeLogsStatus, EdgeSource as SourceStatus, JournalStatus, MismatchedHour,
-    PartitionStatus, SamplingStatus, Status, StreamStatus,
+    PartitionStatus, RefusedFile, SamplingStatus, Status, StreamStatus,
 };
 use query::{Changing, Freshness, StatusError, StatusSource};
-use redirect::links::{EdgeSource, LinkStore};
+use redirect::links::{EdgeSource, LinkStore, Refusal};
 use schemas::tables::Table;
 use schemas::{JournalId, UtcMicros};
 use tokio::sync::watch;
@@ -148,6 +148,7 @@ impl StatusSource for Sources {
             }),
             sampling: self.sampling(now).await?,
             edge_logs: self.edge_logs(sources, now).await?,
+            refused: self.refused().await?,
             hot_links: Vec::new(),
         })
     }
@@ -286,6 +287,15 @@ impl Sources {
     async fn sampling(&self, now: UtcMicros) -> Result<SamplingStatus, StatusError> {
         let rate = rate_in_force(&self.lake, now).await.map_err(failed)?;
         Ok(SamplingStatus { active: rate.is_some(), rate: rate.unwrap_or(1.0) })
+    }
+
+    /// What processes that judge requests don't take, as they tell.
+    async fn refused(&self) -> Result<Vec<RefusedFile>, StatusError> {
+        let refused = |Refusal { process, what, why }: Refusal| {
+            let node = process.split('/').next().unwrap_or_default().to_owned();
+            RefusedFile { node, what, why }
+        };
+        Ok(self.store.refusals().await.map_err(failed)?.into_iter().map(refused).collect())
     }
 
     async fn edge_logs(&self, sources: Vec<EdgeSource>, now: UtcMicros) -> Result<EdgeLogsStatus, StatusError> {

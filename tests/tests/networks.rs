@@ -76,7 +76,34 @@ async fn a_list_makes_scanners_of_its_network_and_rows_keep_that() -> anyhow::Re
     let refused = node.cli(&["networks", "update", &file, "--name", "mail"])?;
     assert!(String::from_utf8_lossy(&refused.stderr).contains("a web page"), "and what was there stays");
     assert_eq!(node.json(&["networks", "list", "--json"])?, listed);
+
+    wrong_beside_good(&node, &file).await?;
     node.ok(&["networks", "remove", "mail"])?;
+    node.ok(&["networks", "remove", "other"])?;
+    node.wait_for("/v1/status", PATIENCE, |status| status["refused"] == serde_json::json!([])).await?;
     assert_eq!(node.json(&["networks", "list", "--json"])?, serde_json::json!([]));
     node.stop().await
+}
+
+/// A list that is wrong is named beside the others, and in status while the node goes on with what was good of it.
+async fn wrong_beside_good(node: &Node, file: &str) -> anyhow::Result<()> {
+    let broken = node.data().join("networks").join("mail.json");
+    std::fs::write(&broken, "{")?;
+    let refused = |status: &serde_json::Value| status["refused"][0]["what"] == "networks/mail";
+    let status = node.wait_for("/v1/status", PATIENCE, refused).await?;
+    assert!(status["refused"][0]["why"].as_str().is_some_and(|why| why.contains("mail.json")), "{status:#}");
+    std::fs::write(file, "203.0.113.0/24")?;
+    node.ok(&["networks", "update", file, "--name", "other", "--as", "hosting"])?;
+    let listed = node.json(&["networks", "list", "--json"])?;
+    assert_eq!(
+        (&listed[0]["name"], &listed[1]["name"], &listed[1]["state"]),
+        (&"other".into(), &"mail".into(), &"wrong".into())
+    );
+    let begin = std::time::Instant::now();
+    while node.metric("highwater_networks_lists", &[]).await? != 2 {
+        anyhow::ensure!(begin.elapsed() < PATIENCE, "the good list is kept back\n{}", node.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(node.metric("highwater_networks_refused", &[]).await?, 1);
+    Ok(())
 }

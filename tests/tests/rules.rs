@@ -75,6 +75,9 @@ async fn rules_follow_their_file_and_a_bad_one_leaves_the_last_good() -> anyhow:
     connection.send(&probe()).await?;
     node.wait_for(path, PATIENCE, clicks("scanner", 2)).await?;
     assert!(node.log().contains("unknown variant `robot`"), "{}", node.log());
+    let refused = |status: &serde_json::Value| status["refused"][0]["what"] == "classify.rules";
+    let status = node.wait_for("/v1/status", PATIENCE, refused).await?;
+    assert!(status["refused"][0]["why"].as_str().is_some_and(|why| why.contains("unknown variant")), "{status:#}");
 
     std::fs::write(&file, rules(4, "feed"))?;
     wait_for_metric(&node, "highwater_rules_version", built_in + 4).await?;

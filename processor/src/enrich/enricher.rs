@@ -21,6 +21,7 @@ use super::short::{Short, network};
 use super::{agent, locale, referrer, utm};
 use crate::classify::{Classifier, Mark, Request, RulesError};
 use crate::geo::Geo;
+use crate::networks::Networks;
 
 thread_local! {
     static TEXTS: RefCell<Texts> = RefCell::default();
@@ -231,11 +232,24 @@ impl Enricher {
         Arc::clone(self.force().classifier())
     }
 
-    /// Puts other rules in force: every row that is made from now on is by them, and nothing that was made of agents before
-    /// is used again.
-    pub fn put_in_force(&self, rules: impl Into<Rules>) {
-        let force = Arc::new(Force::new(rules.into(), self.cache_bytes));
-        *self.force.write().unwrap_or_else(PoisonError::into_inner) = force;
+    /// Puts other rules in force, with the networks that are: every row that is made from now on is by them, and nothing that
+    /// was made of agents before is used again.
+    pub fn put_in_force(&self, classifier: Classifier) {
+        self.exchange(|force| force.with_classifier(classifier, self.cache_bytes));
+    }
+
+    /// Puts other networks in force, with the rules that are.
+    pub fn put_networks_in_force(&self, networks: Networks) {
+        self.exchange(|force| force.with_networks(networks, self.cache_bytes));
+    }
+
+    fn exchange(&self, other: impl FnOnce(&Force) -> Force) {
+        let mut force = self.force.write().unwrap_or_else(PoisonError::into_inner);
+        let other = Arc::new(other(&force));
+        let before = std::mem::replace(&mut *force, other);
+        drop(force);
+        // it may be large, and nobody is to wait for its going
+        drop(before);
     }
 
     fn force(&self) -> Arc<Force> {

@@ -35,7 +35,7 @@ impl From<Classifier> for Rules {
 #[derive(Debug)]
 pub(super) struct Force {
     classifier: Arc<Classifier>,
-    networks: Networks,
+    networks: Arc<Networks>,
     agents: AgentCache,
 }
 
@@ -43,7 +43,20 @@ impl Force {
     /// With nothing known yet; what will be takes at most about `cache_bytes`.
     pub(super) fn new(rules: Rules, cache_bytes: usize) -> Self {
         let Rules { classifier, networks } = rules;
-        Self { classifier: Arc::new(classifier), networks, agents: AgentCache::new(cache_bytes) }
+        let (classifier, networks) = (Arc::new(classifier), Arc::new(networks));
+        Self { classifier, networks, agents: AgentCache::new(cache_bytes) }
+    }
+
+    /// By other rules, and the same networks.
+    pub(super) fn with_classifier(&self, classifier: Classifier, cache_bytes: usize) -> Self {
+        let (classifier, networks) = (Arc::new(classifier), Arc::clone(&self.networks));
+        Self { classifier, networks, agents: AgentCache::new(cache_bytes) }
+    }
+
+    /// By the same rules, and other networks.
+    pub(super) fn with_networks(&self, networks: Networks, cache_bytes: usize) -> Self {
+        let (classifier, networks) = (Arc::clone(&self.classifier), Arc::new(networks));
+        Self { classifier, networks, agents: AgentCache::new(cache_bytes) }
     }
 
     pub(super) fn classifier(&self) -> &Arc<Classifier> {

@@ -38,6 +38,7 @@ mod keeping;
 mod leases;
 mod losses;
 mod read;
+mod refusals;
 mod registry;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -66,6 +67,7 @@ pub use error::{FieldError, LinkError};
 pub use leases::{Claim, Claimed, Holder};
 pub use losses::ToldLosses;
 pub use read::{ListLinks, Page, Target, Which};
+pub use refusals::Refusal;
 
 /// How many changes a slow listener may be behind before it is told that it missed some.
 const CHANGES_KEPT: usize = 1_024;
