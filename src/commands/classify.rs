@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use processor::classify::{Evaluation, Mark, Request, evaluate};
-use processor::enrich::Rules;
+use processor::enrich::{Rules, mark};
 use schemas::event::PURPOSE_HEADERS;
 use serde_json::json;
 
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Classify, config: &Config) -> anyhow::Result<ExitC
     let request = Request { method: Some(arguments.method), user_agent: &user_agent, purpose: purpose.trim_end() };
     let verdict = classifier.judge(&request);
     let address = arguments.address;
-    let mark = address.and_then(|address| networks.mark(address, verdict.agent.as_deref()));
+    let mark = address.and_then(|address| mark(&networks, address, &user_agent, verdict.agent.as_deref()));
     let verdict = mark.map(|mark| classifier.with_mark(&verdict, mark)).unwrap_or(verdict);
     let hosting = address.and_then(|address| networks.hosting(address));
     let network = match mark {

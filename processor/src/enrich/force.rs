@@ -9,6 +9,7 @@ use schemas::{Class, Method};
 
 use super::agent;
 use super::cache::{AgentCache, KnownAgent};
+use super::facts::AgentKnown;
 use crate::classify::{Classifier, Mark, Request};
 use crate::networks::Networks;
 
@@ -98,7 +99,8 @@ impl Force {
             (_, true) => Cow::Borrowed(&known.verdict),
             (_, false) => Cow::Owned(self.classifier.with_request(&known.verdict, request)),
         };
-        match address.and_then(|address| self.networks.mark(address, verdict.agent.as_deref())) {
+        let mark = |address| mark(&self.networks, address, request.user_agent, verdict.agent.as_deref());
+        match address.and_then(mark) {
             Some(mark) => Cow::Owned(self.classifier.with_mark(&verdict, mark)),
             None => verdict,
         }
@@ -133,6 +135,15 @@ impl Force {
     pub(super) fn hosting(&self, address: IpAddr) -> Option<&str> {
         self.networks.hosting(address)
     }
+}
+
+/// What an address says of a request with this user agent, which rules have given this name. Where a CDN has put its own name
+/// there it hides who was, who may be told later: that a scanner was there has to outlast that, and that it was the CDN's
+/// own address doesn't.
+pub fn mark<'n>(networks: &'n Networks, address: IpAddr, user_agent: &str, agent: Option<&str>) -> Option<Mark<'n>> {
+    let is_hidden = AgentKnown::of(Some(user_agent)) == AgentKnown::Hidden;
+    let scanner = if is_hidden { networks.mark(address, None) } else { None };
+    scanner.or_else(|| networks.mark(address, agent))
 }
 
 /// An agent as it is judged and kept: a log's dash stands for none.

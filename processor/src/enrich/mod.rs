@@ -41,4 +41,4 @@ mod tests;
 
 pub use enricher::{EdgeLine, EnrichConfig, Enricher};
 pub use facts::Facts;
-pub use force::Rules;
+pub use force::{Rules, mark};

@@ -343,3 +343,35 @@ fn an_address_counts_on_both_ways_in_and_for_what_is_sampled_away() {
     }
     assert_eq!(enricher.hosting("192.0.2.9".parse().unwrap()).as_deref(), Some("cloud"));
 }
+
+/// A list of the CDN's own addresses says nothing of its clients, whose agent it hides.
+#[test]
+fn a_scanners_network_outlasts_the_name_that_a_cdn_puts_before_its_clients() {
+    let list = |name: &str, meaning, agents: &[&str], prefixes: &[&str]| List {
+        name: name.into(),
+        meaning,
+        agents: agents.iter().map(|agent| (*agent).to_owned()).collect(),
+        source: "test".into(),
+        updated_at: UtcMicros(0),
+        prefixes: prefixes.iter().map(|prefix| prefix.parse().unwrap()).collect(),
+    };
+    let networks = Networks::new(&[
+        list("mail", Meaning::Scanner, &[], &["203.0.113.0/24"]),
+        list("cdn", Meaning::Confirm, &["AWS"], &["203.0.113.0/24", "198.51.100.0/24"]),
+    ]);
+    let rules = Rules { classifier: Classifier::builtin().unwrap(), networks };
+    let enricher = Enricher::with_rules(rules, &EnrichConfig::default());
+    let line = EdgeRequest { address: None, user_agent: CHROME, ..request() };
+    let line = edge_click(&enricher, &line, self::line(), None);
+    for (address, reason, class) in [
+        ("203.0.113.7", "monitor/aws+network/mail", Class::Scanner),
+        ("198.51.100.7", "monitor/aws+confirmed/cdn", Class::Human),
+    ] {
+        let address = Some(address.parse().unwrap());
+        let hidden = ClickEvent { address, user_agent: "Amazon CloudFront", ..event() };
+        let click = enricher.click(&hidden, UtcMicros(2));
+        assert_eq!(&*click.verdict.reason, reason);
+        let line = Click { click_id: click.click_id, workspace: Arc::clone(&click.workspace), ..line.clone() };
+        assert_eq!(enricher.merged(&click, &line).unwrap().verdict.class, class, "{reason}");
+    }
+}
