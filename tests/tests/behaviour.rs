@@ -52,3 +52,35 @@ async fn who_opens_many_links_at_once_is_no_person() -> anyhow::Result<()> {
     node.ok(&["verify"])?;
     node.stop().await
 }
+
+/// Each of three new links is asked for by a rented server, and by somebody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rented_server_that_asks_for_a_link_just_made_is_no_person() -> anyhow::Result<()> {
+    let settings = "[edge]\nprovider = \"nginx\"\n[behaviour]\nnew_link = \"5m\"";
+    let mut node = Node::new(crate::binary(), "domains = [\"go.test\"]\nworkers = 1", settings)?;
+    let list = node.folder().join("cloud.txt");
+    std::fs::write(&list, "8.8.4.0/24\n")?;
+    node.ok(&["networks", "update", &list.display().to_string(), "--name", "cloud", "--as", "hosting"])?;
+    node.start().await?;
+    let mut connection = Connection::open(node.redirect).await?;
+    for number in 0..3 {
+        let code = format!("new{number}");
+        node.ok(&["link", "add", "https://example.com/", "--code", &code])?;
+        for address in ["8.8.4.4", "9.9.9.9"] {
+            assert_eq!(connection.send(&click(&code, address)).await?.status, 302);
+        }
+    }
+    let path = "/v1/reports/clicks?interval_preset=24h&class=all";
+    let is_moved = |report: &serde_json::Value| report["totals"]["by_class"]["scanner"] == 3;
+    let report = node.wait_for(path, Duration::from_secs(90), is_moved).await?;
+    assert_eq!(report["totals"]["by_class"]["human"], 3, "{report:#}");
+    let sql = "SELECT class_reason, client_net, count(*) AS n FROM clicks GROUP BY 1, 2 ORDER BY 1";
+    let rows = node.json(&["sql", sql, "--format", "json"])?;
+    let expected = serde_json::json!([
+        {"class_reason": "behaviour/new-link", "client_net": "8.8.4.0/24", "n": 3},
+        {"class_reason": "person", "client_net": "9.9.9.0/24", "n": 3},
+    ]);
+    assert_eq!(rows, expected);
+    node.ok(&["verify"])?;
+    node.stop().await
+}
