@@ -73,6 +73,7 @@ pub(crate) async fn report(
     let groups = if request.group_by.is_some() { shape::values(&data)? } else { Vec::new() };
     let sampled = touched.sampled(&request, ends.as_ref(), chosen, &groups, (now, said_since)).await?;
 
+    let private = read_private(&totals)?;
     let (totals, unknown) = read_totals(&totals, request.group_by.is_some())?;
     let heaviest = totals.heaviest.max(sampled.heaviest(&Scope::Whole));
     let (data, [other, unknown]) = match (&ends, request.group_by) {
@@ -90,7 +91,13 @@ pub(crate) async fn report(
         totals: Totals { counts, by_class: read_classes(&by_class)? },
         other,
         unknown,
-        meta: Meta { gaps, restated_at, kept_from, changing, ..meta(&snapshot, &totals, heaviest, &sampled) },
+        meta: Meta {
+            gaps,
+            restated_at,
+            kept_from,
+            changing,
+            ..meta(&snapshot, &totals, (heaviest, private), &sampled)
+        },
         query: echo(&request, span),
     })
 }
@@ -132,6 +139,12 @@ fn read_totals(batches: &[RecordBatch], grouped: bool) -> Result<(Sums, Estimate
     Ok((sums, unknown.first().copied().unwrap_or_default()))
 }
 
+/// How many clicks are of clients that asked not to be known.
+fn read_private(batches: &[RecordBatch]) -> Result<f64, QueryError> {
+    let Some(batch) = batches.iter().find(|batch| batch.num_rows() > 0) else { return Ok(0.0) };
+    Ok(shape::floats(batch, plan::PRIVATE)?.into_iter().sum())
+}
+
 fn read_classes(batches: &[RecordBatch]) -> Result<BTreeMap<String, u64>, QueryError> {
     let mut classes = BTreeMap::new();
     for batch in batches {
@@ -142,7 +155,7 @@ fn read_classes(batches: &[RecordBatch]) -> Result<BTreeMap<String, u64>, QueryE
     Ok(classes)
 }
 
-fn meta(snapshot: &TableSnapshot, totals: &Sums, heaviest: f64, sampled: &Sampled) -> Meta {
+fn meta(snapshot: &TableSnapshot, totals: &Sums, (heaviest, private): (f64, f64), sampled: &Sampled) -> Meta {
     Meta {
         as_of: snapshot.as_of,
         complete_through: snapshot.freshness.complete_through,
@@ -150,7 +163,7 @@ fn meta(snapshot: &TableSnapshot, totals: &Sums, heaviest: f64, sampled: &Sample
         sampled: heaviest > 1.0,
         lowest_rate: 1.0 / heaviest.max(1.0),
         confidence: CONFIDENCE,
-        visitors: how_visitors_are_counted(totals, sampled),
+        visitors: how_visitors_are_counted(totals, private, sampled),
         restated_at: None,
         kept_from: None,
         gaps: Vec::new(),
@@ -159,7 +172,7 @@ fn meta(snapshot: &TableSnapshot, totals: &Sums, heaviest: f64, sampled: &Sample
     }
 }
 
-fn how_visitors_are_counted(totals: &Sums, sampled: &Sampled) -> String {
+fn how_visitors_are_counted(totals: &Sums, private: f64, sampled: &Sampled) -> String {
     let mut said = match (sampled.visitors(&Scope::Whole), sampled.why_unknown()) {
         (_, Some(why)) => format!("not counted: {why}"),
         (Visitors::Estimated { .. }, _) => format!(
@@ -173,10 +186,14 @@ fn how_visitors_are_counted(totals: &Sums, sampled: &Sampled) -> String {
         said.push_str("; ");
         said.push_str(&why);
     }
-    match (totals.estimate.weight - totals.known).round() {
-        nameless if nameless >= 1.0 => format!("{said}; {nameless} clicks have no known visitor"),
-        _ => said,
+    let (nameless, private) = ((totals.estimate.weight - totals.known).round(), private.round());
+    if nameless >= 1.0 {
+        said.push_str(&format!("; {nameless} clicks have no known visitor"));
+        if private >= 1.0 {
+            said.push_str(&format!(", {private} of them because the client asked not to be known"));
+        }
     }
+    said
 }
 
 /// The request as understood: absolute times, defaults filled in.

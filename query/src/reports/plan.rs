@@ -112,10 +112,13 @@ pub(crate) fn by_class(rows: DataFrame) -> Result<DataFrame> {
     rows.aggregate(vec![col("class")], vec![sum(col("weight")).alias("weight")])
 }
 
-/// The sums of an estimate, `visitors`, `known` (Σw of rows with a visitor), `heaviest`; and, with `unknown_` before their
+/// The sums of an estimate, `visitors`, `known` (Σw of rows with a visitor), `heaviest`; `private` (Σw of rows of clients that
+/// asked not to be known); and, with `unknown_` before their
 /// names, the sums over rows without a value of `dimension`.
 pub(crate) fn totals(rows: DataFrame, dimension: Option<Dimension>) -> Result<DataFrame> {
     let (mut inner, mut outer) = (sums(), added_up());
+    inner.push(sum(cast(col(PRIVATE), DataType::Int32) * col("weight")).alias(PRIVATE));
+    outer.push(sum(col(PRIVATE)).alias(PRIVATE));
     if let Some(dimension) = dimension {
         let nameless = cast(dimension.value()?.is_null(), DataType::Int64);
         for (name, term) in terms() {
@@ -191,6 +194,9 @@ pub(crate) fn kept_visitors(rows: DataFrame, split: Split<'_>, days: &[i32]) -> 
         }
     }
 }
+
+/// Those who asked not to be known.
+pub(crate) const PRIVATE: &str = "private";
 
 /// What stands before the names of sums over rows without a value to group by.
 pub(crate) const UNKNOWN: &str = "unknown_";

@@ -152,9 +152,14 @@ async fn visitors_are_counted_once_a_utc_day() {
     let visitors: Vec<Option<u64>> = report.data.iter().map(|row| row.counts().visitors).collect();
     assert_eq!(visitors, [Some(1), Some(2), None]);
     assert_eq!(report.totals.counts.visitors, Some(3));
-    assert!(report.meta.visitors.contains("1 clicks have no known visitor"), "{}", report.meta.visitors);
+    assert!(report.meta.visitors.ends_with("; 1 clicks have no known visitor"), "{}", report.meta.visitors);
     let week = ask(&lake, &tenant("a"), "group_by=code").await;
     assert_eq!(week.data[0].counts().visitors, Some(3));
+
+    lake.add(&[6, 7].map(|number| Click { private: true, ..visit(number, "2026-03-16T03:00:00Z", None) }));
+    let report = ask(&lake, &tenant("a"), "start=2026-03-14&end=2026-03-16&interval=day").await;
+    let said = "; 3 clicks have no known visitor, 2 of them because the client asked not to be known";
+    assert!(report.meta.visitors.ends_with(said), "{}", report.meta.visitors);
 }
 
 #[tokio::test]
