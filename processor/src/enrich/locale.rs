@@ -19,11 +19,26 @@ IQIRISITJEJMJOJPKEKGKHKIKMKNKPKRKWKYKZLALBLCLILKLRLSLTLULVLYMAMCMDMEMFMGMHMKMLMM
 NLNONPNRNUNZOMPAPEPFPGPHPKPLPMPNPRPSPTPWPYQARERORSRURWSASBSCSDSESGSHSISJSKSLSMSNSOSRSSSTSVSXSYSZTCTDTFTGTHTJTKTLTMTNTO\
 TRTTTVTWTZUAUGUMUSUYUZVAVCVEVGVIVNVUWFWSXKYEYTZAZMZW";
 
+/// [`COUNTRIES`] by their first letters: a bit for each second letter.
+const KNOWN: [u32; 26] = {
+    let (countries, mut known, mut at) = (COUNTRIES.as_bytes(), [0; 26], 0);
+    while at < countries.len() {
+        known[letter(countries[at])] |= 1 << letter(countries[at + 1]);
+        at += 2;
+    }
+    known
+};
+
+/// The number of a letter of either case; anything below 32 for what is none.
+const fn letter(byte: u8) -> usize {
+    (byte.to_ascii_uppercase().wrapping_sub(b'A') & 31) as usize
+}
+
 /// A country's code in upper case; `None` for what is none, such as an edge's `XX` (unknown) and `T1` (Tor).
 pub(crate) fn country(text: &str) -> Option<Short> {
     let &[a, b] = text.trim().as_bytes() else { return None };
     let code = [a.to_ascii_uppercase(), b.to_ascii_uppercase()];
-    let known = COUNTRIES.as_bytes().chunks_exact(2).any(|country| country == code);
+    let known = code.iter().all(u8::is_ascii_uppercase) && KNOWN[letter(a)] >> letter(b) & 1 == 1;
     let mut short = Short::EMPTY;
     code.into_iter().for_each(|byte| short.push(byte));
     known.then_some(short)

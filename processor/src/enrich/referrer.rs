@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 /// The longest host name there can be.
 const MAX_HOST_BYTES: usize = 253;
+/// How pages do, as a rule.
+const WEB: [&str; 2] = ["https://", "http://"];
 /// How apps name themselves as referrers.
 const APPS: [&str; 2] = ["android-app://", "ios-app://"];
 
@@ -13,19 +15,19 @@ pub(super) fn host(referrer: &str) -> Option<Cow<'_, str>> {
     if referrer.is_empty() || referrer == "-" {
         return None;
     }
-    for scheme in APPS {
-        if let Some(rest) = strip_prefix_ignoring_case(referrer, scheme) {
-            return app(scheme, rest);
-        }
-    }
-    let rest = match referrer.split_once("://") {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https") => rest,
-        Some(_) => return None,
-        // some logs hold the bare host
-        None if referrer.contains('.') && !referrer.contains(char::is_whitespace) => referrer,
-        None => return None,
+    let rest = match WEB.into_iter().find_map(|scheme| strip_prefix_ignoring_case(referrer, scheme)) {
+        Some(rest) => rest,
+        None => match APPS.into_iter().find_map(|scheme| Some((scheme, strip_prefix_ignoring_case(referrer, scheme)?)))
+        {
+            Some((scheme, rest)) => return app(scheme, rest),
+            None if referrer.contains("://") => return None,
+            // some logs hold the bare host
+            None if referrer.contains('.') && !referrer.contains(char::is_whitespace) => referrer,
+            None => return None,
+        },
     };
-    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let end = rest.bytes().position(|byte| matches!(byte, b'/' | b'?' | b'#' | b'\\'));
+    let authority = &rest[..end.unwrap_or(rest.len())];
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let host = without_port(host);
     normal(host.strip_suffix('.').unwrap_or(host))
@@ -103,6 +105,8 @@ mod tests {
             ("https://a b.example/", None),
             ("https://<script>/", None),
             ("javascript://example.com/", None),
+            ("x/https://example.com/", None),
+            ("www.example.com/a/b.c", Some("www.example.com")),
             ("android-app://", None),
             ("android-app://a b", None),
             ("direct", None),

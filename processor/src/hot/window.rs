@@ -15,10 +15,14 @@ use schemas::{ClickId, UtcMicros};
 const GENERATIONS: usize = 7;
 /// Bytes of one slot of a set: the id and the set's own byte.
 const SLOT_BYTES: usize = 17;
+/// Bytes of the sieve for each slot of one generation.
+const SIEVE_BYTES: usize = 8;
+/// Bytes that are near each other in memory; those of one id all lie within as many.
+const NEAR_BYTES: usize = 64;
 
 /// Ids are hashes or random in their last half already.
 #[derive(Clone, Copy, Debug, Default)]
-struct Last64(u64);
+pub(super) struct Last64(u64);
 
 impl Hasher for Last64 {
     fn finish(&self) -> u64 {
@@ -37,12 +41,45 @@ impl Hasher for Last64 {
     }
 }
 
-type Ids = HashSet<u128, BuildHasherDefault<Last64>>;
+/// A set of ids.
+pub(super) type Ids = HashSet<u128, BuildHasherDefault<Last64>>;
 
 #[derive(Debug)]
 struct Generation {
     ids: Ids,
     newest: UtcMicros,
+    /// Its bit in the sieve, which no other generation has.
+    bit: u8,
+}
+
+/// Which generations may hold an id: most ids are in none, and this tells so by one look instead of one into each set, all
+/// of which are larger than a processor's cache. Each id has two bytes, whose bits are generations.
+#[derive(Debug)]
+struct Sieve(Vec<u8>);
+
+impl Sieve {
+    /// The two places of an id.
+    fn places(&self, id: u128) -> [usize; 2] {
+        let mut hasher = Last64::default();
+        hasher.write_u128(id);
+        let hash = hasher.finish();
+        let near = (hash >> 32) as usize % (self.0.len() / NEAR_BYTES) * NEAR_BYTES;
+        [near + (hash >> 8) as usize % NEAR_BYTES, near + (hash >> 16) as usize % NEAR_BYTES]
+    }
+
+    /// The bits of all generations that may hold an id.
+    fn of(&self, id: u128) -> u8 {
+        let [one, other] = self.places(id);
+        self.0[one] & self.0[other]
+    }
+
+    fn insert(&mut self, id: u128, bit: u8) {
+        self.places(id).into_iter().for_each(|place| self.0[place] |= bit);
+    }
+
+    fn forget(&mut self, bit: u8) {
+        self.0.iter_mut().for_each(|bits| *bits &= !bit);
+    }
 }
 
 /// The ids judged lately, and from when on they are all there.
@@ -50,6 +87,8 @@ struct Generation {
 pub struct Window {
     /// The newest last.
     generations: VecDeque<Generation>,
+    /// Of all generations.
+    sieve: Sieve,
     /// Ids that one generation takes.
     capacity: usize,
     sure_after: Duration,
@@ -63,11 +102,11 @@ impl Window {
     /// An empty window of at most `max_bytes` whose floor is `floor`. `sure_after` is how far two records of one
     /// id can be apart (`skew` + `repeat`).
     pub fn new(max_bytes: usize, sure_after: Duration, floor: UtcMicros) -> Self {
-        let slots = (max_bytes / GENERATIONS / SLOT_BYTES).max(8);
+        let slots = (max_bytes / (GENERATIONS * SLOT_BYTES + SIEVE_BYTES)).max(8);
         // a set's table has a power of two of slots, and is filled to seven eighths
         let slots = 1 << slots.ilog2();
-        let forgotten = UtcMicros(i64::MIN);
-        Self { generations: VecDeque::new(), capacity: slots / 8 * 7, sure_after, floor, forgotten }
+        let (capacity, sieve) = (slots / 8 * 7, Sieve(vec![0; slots * SIEVE_BYTES]));
+        Self { generations: VecDeque::new(), sieve, capacity, sure_after, floor, forgotten: UtcMicros(i64::MIN) }
     }
 
     /// Others may have judged ids up to `floor`.
@@ -83,7 +122,8 @@ impl Window {
     /// Whether the id has been judged.
     pub fn contains(&self, id: ClickId) -> bool {
         let id = id.as_u128();
-        self.generations.iter().rev().any(|generation| generation.ids.contains(&id))
+        let bits = self.sieve.of(id);
+        bits != 0 && self.generations.iter().rev().any(|one| bits & one.bit != 0 && one.ids.contains(&id))
     }
 
     /// Whether every id inserted with a time of `time` or later is still here.
@@ -100,16 +140,20 @@ impl Window {
             // one that follows a full one is likely to get full too, and growing would copy it again and again
             let room = if self.generations.is_empty() { 0 } else { self.capacity };
             let ids = Ids::with_capacity_and_hasher(room, BuildHasherDefault::default());
-            self.generations.push_back(Generation { ids, newest: UtcMicros(i64::MIN) });
+            // there are fewer generations than bits, and they are forgotten in their order
+            let bit = self.generations.back().map_or(1, |last| last.bit.rotate_left(1));
+            self.generations.push_back(Generation { ids, newest: UtcMicros(i64::MIN), bit });
         }
         if let Some(generation) = self.generations.back_mut() {
             generation.ids.insert(id.as_u128());
             generation.newest = generation.newest.max(time);
+            self.sieve.insert(id.as_u128(), generation.bit);
         }
     }
 
     fn forget_oldest(&mut self) {
         if let Some(gone) = self.generations.pop_front() {
+            self.sieve.forget(gone.bit);
             self.forgotten = self.forgotten.max(gone.newest);
             self.floor = self.floor.max(gone.newest);
         }
@@ -156,7 +200,7 @@ mod tests {
         let window = Window::new(64 << 20, SURE_AFTER, at(0));
         let most = window.capacity * GENERATIONS;
         assert!(most > 2_000_000, "{most}");
-        assert!(most * 8 / 7 * SLOT_BYTES <= 64 << 20);
+        assert!(most * 8 / 7 * SLOT_BYTES + window.sieve.0.len() <= 64 << 20);
     }
 
     #[test]
@@ -212,6 +256,11 @@ mod tests {
                 if window.remembers(at(seconds)) {
                     prop_assert!(window.contains(id(n)));
                 }
+            }
+            // and it says of no id that it was judged when it is in no generation
+            for n in 0..400u128 {
+                let held = window.generations.iter().any(|generation| generation.ids.contains(&n));
+                prop_assert_eq!(window.contains(id(n)), held);
             }
         }
     }

@@ -265,10 +265,16 @@ pub(super) fn properties(table: Table, rows: &RecordBatch, span: Span) -> Result
             .set_column_statistics_enabled(sketch, EnabledStatistics::None);
     }
     if matches!(table, Table::Clicks | Table::Arrivals) {
-        // Every id differs, and most visitors do: a dictionary would only be in the way.
+        // Every id differs, and most visitors and instants do: a dictionary would only be in the way. Of the networks in an
+        // hour's file most do too; in a day's they come again.
+        let all_differ: &[&str] = match span {
+            Span::Hour => &["click_id", "event_time", "visitor", "client_net"],
+            Span::Day => &["click_id", "event_time", "visitor"],
+        };
+        for column in all_differ {
+            properties = properties.set_column_dictionary_enabled(ColumnPath::from(*column), false);
+        }
         properties = properties
-            .set_column_dictionary_enabled(ColumnPath::from("visitor"), false)
-            .set_column_dictionary_enabled(id.clone(), false)
             .set_column_compression(id.clone(), Compression::UNCOMPRESSED)
             .set_column_statistics_enabled(id.clone(), EnabledStatistics::None)
             .set_column_bloom_filter_enabled(id.clone(), true)
