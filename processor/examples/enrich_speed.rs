@@ -13,6 +13,7 @@ use processor::classify::Classifier;
 use processor::enrich::{EnrichConfig, Enricher, Rules};
 use processor::networks::{List, Meaning, Networks};
 use processor::sample::{Cap, Thinner};
+use schemas::click::ClickRow;
 use schemas::sampling::is_kept;
 use schemas::{Analytics, ClickEvent, ClickId, JournalId, LinkId, Method, UtcMicros, wire};
 
@@ -41,19 +42,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let enricher = Enricher::new(&EnrichConfig { cache_bytes: 64 << 20, ..EnrichConfig::default() })?;
     println!("enricher made in {:?}", started.elapsed());
     let first = encoded(0, &agents[0]);
-    black_box(enricher.click(&wire::decode(&first)?, UtcMicros(0)));
+    enricher.event_row(&wire::decode(&first)?, UtcMicros(0), use_up);
     println!("first click after {:?}; resident memory {} → {} MiB", started.elapsed(), before, resident_mib());
 
     let sample = wire::decode(&first)?;
     let networks = decisions(&enricher, &agents, events)?;
     report("enrich, agent seen first", agents.len(), || {
         for agent in &agents {
-            black_box(enricher.click(&ClickEvent { user_agent: agent, ..sample.clone() }, UtcMicros(0)));
+            let event = ClickEvent { user_agent: agent, ..sample.clone() };
+            enricher.event_row(&event, UtcMicros(0), use_up);
         }
     });
     report("enrich, one agent in cache", events, || {
         for _ in 0..events {
-            black_box(enricher.click(&sample, UtcMicros(0)));
+            enricher.event_row(&sample, UtcMicros(0), use_up);
         }
     });
     let records: Vec<Vec<u8>> = (0..events).map(|number| encoded(number, &agents[number % agents.len()])).collect();
@@ -62,9 +64,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     report("decode + enrich + classify", events, || {
         for record in &records {
             match wire::decode(record) {
-                Ok(event) => {
-                    black_box(fresh.click(&event, UtcMicros(0)));
-                }
+                Ok(event) => fresh.event_row(&event, UtcMicros(0), use_up),
                 Err(_) => failed += 1,
             }
         }
@@ -74,9 +74,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     report("the same with networks", events, || {
         for record in &records {
             match wire::decode(record) {
-                Ok(event) => {
-                    black_box(listed.click(&event, UtcMicros(0)));
-                }
+                Ok(event) => listed.event_row(&event, UtcMicros(0), use_up),
                 Err(_) => failed += 1,
             }
         }
@@ -85,6 +83,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     sampled_away(&fresh, &records);
     println!("resident memory {} MiB with {} agents known", resident_mib(), agents.len());
     Ok(())
+}
+
+fn use_up(row: &ClickRow<'_>) {
+    black_box(row);
 }
 
 /// What it costs to decide; the lists of networks that were asked come back.

@@ -13,6 +13,7 @@ use processor::classify::Classifier;
 use processor::enrich::{EnrichConfig, Enricher};
 use processor::lake::{Change, Lake, LakeOptions, Span};
 use processor::settle::{Reclassify, SettleConfig, Settler};
+use schemas::click::{ClickRow, Verdict};
 use schemas::tables::Table;
 use schemas::time::DAY;
 use schemas::{Analytics, Class, ClickBuilder, ClickEvent, ClickId, JournalId, LinkId, Method, UtcMicros};
@@ -117,10 +118,12 @@ async fn reclassify(rows: u64) -> Outcome {
         for n in first..rows.min(first + FILE_ROWS) {
             let agent = format!("Mozilla/5.0 (X11; Linux x86_64; rv:{0}.0) Gecko/20100101 Firefox/{0}.0", n % AGENTS);
             let code = format!("code{}", n % 1_009);
-            let mut row = enricher.click(&ClickEvent { user_agent: &agent, code: &code, ..event() }, midnight);
-            row.event_time = UtcMicros(midnight.0 + (n * DAY as u64 / rows) as i64);
-            (row.verdict.class, row.verdict.rules_version) = (Class::Scanner, 0);
-            builder.push(&row);
+            let event_time = UtcMicros(midnight.0 + (n * DAY as u64 / rows) as i64);
+            let event = ClickEvent { user_agent: &agent, code: &code, event_time, ..event() };
+            enricher.event_row(&event, midnight, |row| {
+                let verdict = Verdict { class: Class::Scanner, rules_version: 0, ..row.verdict.clone() };
+                builder.push_row(&ClickRow { verdict: &verdict, ..*row });
+            });
         }
         let add = clicks.write_spanning(&[builder.finish()?], Span::Day).await?;
         clicks.commit(Change { add, ..Change::default() }).await?;
@@ -159,7 +162,7 @@ async fn commits(commits: usize) -> Outcome {
     let (mut spans, mut most) = (Vec::with_capacity(commits), 0);
     for n in 0..commits {
         let mut builder = ClickBuilder::new();
-        builder.push(&enricher.click(&event(), UtcMicros::now()));
+        enricher.event_row(&event(), UtcMicros::now(), |row| builder.push_row(row));
         let begin = Instant::now();
         clicks.refresh().await?;
         let add = clicks.write(&builder.finish()?).await?;

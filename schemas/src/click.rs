@@ -255,12 +255,19 @@ fn data_fields() -> Vec<Field> {
 /// How many text columns there are.
 const TEXTS: usize = 29;
 
+/// A text of unknown length is taken to be no longer than this when room is made for those that follow it.
+const USUAL_TEXT_BYTES: usize = 64;
+
 /// A text column. Most rows have no text in many of them, so those are only counted until there is one.
 #[derive(Debug, Default)]
 struct TextColumn {
-    texts: StringBuilder,
+    texts: Option<StringBuilder>,
     /// Rows without a text after the last that has one.
     nulls: usize,
+    /// Rows to make room for with the first text.
+    rows: usize,
+    /// Bytes likewise; where that isn't known, the first text tells.
+    bytes: Option<usize>,
 }
 
 impl TextColumn {
@@ -269,22 +276,24 @@ impl TextColumn {
             self.nulls += 1;
             return;
         };
+        let texts = self.texts.get_or_insert_with(|| {
+            let bytes = self.bytes.unwrap_or_else(|| self.rows * text.len().min(USUAL_TEXT_BYTES));
+            StringBuilder::with_capacity(self.rows, bytes)
+        });
         if self.nulls > 0 {
-            self.texts.append_nulls(std::mem::take(&mut self.nulls));
+            texts.append_nulls(std::mem::take(&mut self.nulls));
         }
-        self.texts.append_value(text);
+        texts.append_value(text);
     }
 
-    /// The column; what comes next has room for as much again.
+    /// The column; what comes next will have room for as much again.
     fn finish(&mut self) -> ArrayRef {
-        let (rows, bytes) = (arrow::array::ArrayBuilder::len(&self.texts), self.texts.values_slice().len());
         let nulls = std::mem::take(&mut self.nulls);
-        if rows == 0 {
-            return new_null_array(&DataType::Utf8, nulls);
-        }
-        self.texts.append_nulls(nulls);
-        let next = StringBuilder::with_capacity(rows + rows / 16, bytes + bytes / 16);
-        Arc::new(std::mem::replace(&mut self.texts, next).finish())
+        let Some(mut texts) = self.texts.take() else { return new_null_array(&DataType::Utf8, nulls) };
+        texts.append_nulls(nulls);
+        let (rows, bytes) = (arrow::array::ArrayBuilder::len(&texts), texts.values_slice().len());
+        (self.rows, self.bytes) = (rows + rows / 16, Some(bytes + bytes / 16));
+        Arc::new(texts.finish())
     }
 }
 
@@ -313,7 +322,13 @@ impl Default for ClickBuilder {
 impl ClickBuilder {
     /// An empty builder.
     pub fn new() -> Self {
-        Self::with_room((0..TEXTS).map(|_| TextColumn::default()).collect(), 0)
+        Self::with_capacity(0)
+    }
+
+    /// An empty builder with room for so many rows.
+    pub fn with_capacity(rows: usize) -> Self {
+        let column = |_| TextColumn { rows, ..TextColumn::default() };
+        Self::with_room((0..TEXTS).map(column).collect(), rows)
     }
 
     /// An empty builder with these text columns, and room in the others for so many rows.
@@ -404,6 +419,21 @@ impl ClickBuilder {
     /// # Errors
     /// When a column doesn't fit the schema: a fault of this file.
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
+        let rows = self.take()?;
+        let room = rows.num_rows() + rows.num_rows() / 16;
+        *self = Self::with_room(std::mem::take(&mut self.texts), room);
+        Ok(rows)
+    }
+
+    /// The rows as a batch, after which no more come.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub fn into_batch(mut self) -> Result<RecordBatch, ArrowError> {
+        self.take()
+    }
+
+    fn take(&mut self) -> Result<RecordBatch, ArrowError> {
         let mut texts = self.texts.iter_mut();
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(DATA_SCHEMA.fields().len());
         for field in DATA_SCHEMA.fields() {
@@ -423,10 +453,7 @@ impl ClickBuilder {
                 },
             });
         }
-        let rows = RecordBatch::try_new(Arc::clone(&DATA_SCHEMA), columns)?;
-        let room = rows.num_rows() + rows.num_rows() / 16;
-        *self = Self::with_room(std::mem::take(&mut self.texts), room);
-        Ok(rows)
+        RecordBatch::try_new(Arc::clone(&DATA_SCHEMA), columns)
     }
 }
 
@@ -437,11 +464,14 @@ mod tests {
 
     #[test]
     fn texts_stand_in_their_rows_whatever_is_missing_around_them() {
-        let mut column = TextColumn::default();
-        for texts in [vec![None, Some("a"), None, None, Some("b"), None], vec![None, None], vec![Some("c")], vec![]] {
-            texts.iter().for_each(|text| column.push(*text));
-            let finished = column.finish();
-            assert_eq!(finished.as_string::<i32>().iter().collect::<Vec<_>>(), texts);
+        for room in [0, 3] {
+            let mut column = TextColumn { rows: room, ..TextColumn::default() };
+            for texts in [vec![None, Some("a"), None, None, Some("b"), None], vec![None, None], vec![Some("c")], vec![]]
+            {
+                texts.iter().for_each(|text| column.push(*text));
+                let finished = column.finish();
+                assert_eq!(finished.as_string::<i32>().iter().collect::<Vec<_>>(), texts);
+            }
         }
     }
 

@@ -41,6 +41,14 @@ impl<'a> ClickRows<'a> {
         self.ids.value(row).try_into().ok().map(ClickId)
     }
 
+    /// The texts of a row's link: workspace, domain, code.
+    ///
+    /// # Errors
+    /// When one of these columns is missing, or null.
+    pub fn link(&self, row: usize) -> Result<[&'a str; 3], ArrowError> {
+        Ok([self.must("workspace", row)?, self.must("domain", row)?, self.must("code", row)?])
+    }
+
     /// A row.
     ///
     /// # Errors
@@ -218,6 +226,7 @@ mod tests {
         let rows = ClickRows::of(&batch).unwrap();
         for (row, click) in clicks.iter().enumerate() {
             assert_eq!(rows.row(row).unwrap(), *click);
+            assert_eq!(rows.link(row).unwrap(), ["w", "d", "c"]);
         }
     }
 

@@ -60,7 +60,7 @@ impl Case {
     /// Class, agent's name and reason of the row that it becomes.
     fn judged(&self, enricher: &Enricher) -> (Class, Option<String>, String) {
         let verdict = match self.path {
-            Path::Stream => enricher.click(&self.event(), UtcMicros(0)).verdict,
+            Path::Stream => enricher.event_row(&self.event(), UtcMicros(0), |row| row.verdict.clone()),
             Path::Log => self.row(enricher, EdgeClass::Edge, Source::Edge),
             Path::Import => self.row(enricher, EdgeClass::Origin, Source::Import),
         };

@@ -11,11 +11,11 @@ use schemas::link::DEFAULT_WORKSPACE;
 use schemas::privacy::Privacy;
 use schemas::tables::UNWEIGHED;
 use schemas::visitor::{VisitorKey, visitor};
-use schemas::{Class, Click, ClickEvent, ClickId, LinkHistory, LinkId, Method, Revision, Source, UtcMicros};
+use schemas::{Class, ClickEvent, ClickId, LinkHistory, LinkId, Method, Revision, Source, UtcMicros};
 
 use super::cache::KnownAgent;
 use super::force::{Force, Rules, shown_agent};
-use super::intern::{Destination, Destinations, Texts};
+use super::intern::{Destination, Destinations};
 use super::place::{self, Located};
 use super::short::{Short, network};
 use super::{agent, locale, referrer, utm};
@@ -24,7 +24,6 @@ use crate::geo::Geo;
 use crate::networks::Networks;
 
 thread_local! {
-    static TEXTS: RefCell<Texts> = RefCell::default();
     static DESTINATIONS: RefCell<Destinations> = RefCell::default();
 }
 
@@ -121,7 +120,6 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// As a row that is written down at once.
     fn row(&self) -> ClickRow<'_> {
         let Self { seen, known, .. } = self;
         let mut utm = self.destination.map(|destination| destination.utm.as_texts()).unwrap_or_default();
@@ -156,49 +154,6 @@ impl Told<'_> {
             weight: seen.weight,
             query: self.query.as_deref(),
             private: seen.private,
-        }
-    }
-
-    /// As a row that is kept for a while: with texts that many rows share.
-    fn click(&self, texts: &mut Texts) -> Click {
-        let (row, known) = (self.row(), self.known);
-        let [country, region, city] = self.place.shared(texts);
-        let mut share = |text: Option<&str>| text.map(|text| texts.share(text));
-        let mut utm = self.destination.map(|destination| destination.utm.clone()).unwrap_or_default();
-        let places = [&mut utm.source, &mut utm.medium, &mut utm.campaign, &mut utm.term, &mut utm.content];
-        for (place, own) in places.into_iter().zip(self.utm.iter().flatten()) {
-            if own.is_some() {
-                *place = share(own.as_deref());
-            }
-        }
-        Click {
-            click_id: row.click_id,
-            event_time: row.event_time,
-            ingest_time: row.ingest_time,
-            link_id: row.link_id,
-            revision: row.revision,
-            destination: self.destination.map(|destination| Arc::clone(&destination.text)),
-            source: row.source,
-            verdict: self.verdict.clone().into_owned(),
-            method: row.method,
-            status: row.status,
-            country,
-            region,
-            city: city.filter(|_| !row.private),
-            agent_info: Arc::clone(&known.info),
-            import_id: share(row.import_id),
-            referrer: share(row.referrer),
-            utm,
-            language: share(row.language),
-            user_agent: known.user_agent.clone(),
-            client_net: share(row.client_net),
-            visitor: row.visitor,
-            weight: row.weight,
-            query: share(row.query),
-            private: row.private,
-            workspace: texts.share(row.workspace),
-            domain: texts.share(row.domain),
-            code: texts.share(row.code),
         }
     }
 }
@@ -256,8 +211,13 @@ impl Enricher {
         Arc::clone(&self.force.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The row of an event of the redirect's own.
-    pub fn click(&self, event: &ClickEvent<'_>, ingest_time: UtcMicros) -> Click {
+    /// Gives the row of an event of the redirect's own to `then`.
+    pub fn event_row<R>(
+        &self,
+        event: &ClickEvent<'_>,
+        ingest_time: UtcMicros,
+        then: impl FnOnce(&ClickRow<'_>) -> R,
+    ) -> R {
         let seen = Seen {
             click_id: event.click_id,
             event_time: event.event_time,
@@ -283,7 +243,7 @@ impl Enricher {
             weight: 1.0,
             private: event.private,
         };
-        self.told(&seen, |told| TEXTS.with_borrow_mut(|texts| told.click(texts)))
+        self.told(&seen, |told| then(&told.row()))
     }
 
     /// The class of an event without purpose headers, by the hash of its agent, and by its address if that matters; `None`

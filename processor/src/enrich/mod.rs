@@ -1,14 +1,13 @@
 //! A request becomes a row: browser, system and device, class, referrer, campaign, language, country, network.
 //!
 //! ```text
-//! ClickEvent (journal) ──click()────► Click        agent ─► cache ─(first time)─► uap-core + rules
-//! EdgeRequest (edge log) ─edge_row()► ClickRow     texts of a Click ─► interner of the thread
+//! ClickEvent (journal) ──event_row()─► ClickRow     agent ─► cache ─(first time)─► uap-core + rules
+//! EdgeRequest (edge log) ─edge_row()─► ClickRow
 //! ```
 //!
 //! One [`Enricher`] serves the hot path and all imports, so that an event and its log line come out alike. What an
-//! agent says is worked out once per distinct agent and kept in a bounded cache that all threads share. A line's row is
-//! written down at once, and borrows its texts; an event's waits, and texts that repeat (codes, destinations, hosts) come
-//! out as one shared allocation per thread while they stay in its small interner. Nothing here fails: what can't be made out is `None`, or `unknown`.
+//! agent says is worked out once per distinct agent and kept in a bounded cache that all threads share. A row borrows its
+//! texts, and is written down at once. Nothing here fails: what can't be made out is `None`, or `unknown`.
 //!
 //! * `agent`: user agents by uap-core's rules; `device`: the sort of device
 //! * `force`: the rules in force, which may change while rows are made

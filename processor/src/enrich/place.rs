@@ -10,9 +10,7 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use super::intern::Texts;
 use super::locale;
 use super::short::Short;
 use crate::geo::{Geo, Place};
@@ -32,7 +30,7 @@ pub(super) struct Located<'a> {
     region: Option<Cow<'a, str>>,
     city: Option<Cow<'a, str>>,
     /// Of the database: each of its parts that isn't there already.
-    found: Option<Arc<Place>>,
+    found: Option<Place>,
 }
 
 impl<'a> Located<'a> {
@@ -44,7 +42,7 @@ impl<'a> Located<'a> {
         let is_whole = country.is_some() && (region.is_some() || city.is_some());
         let found = address.filter(|_| !is_whole).and_then(|address| geo.place(address));
         match (country, found) {
-            (Some(country), Some(found)) if found.country.as_deref() != Some(&*country) => {
+            (Some(country), Some(found)) if found.country() != &*country => {
                 Self { country: Some(country), region, city, found: None }
             }
             (None, Some(found)) => Self { country: None, region: None, city: None, found: Some(found) },
@@ -53,34 +51,15 @@ impl<'a> Located<'a> {
     }
 
     pub(super) fn country(&self) -> Option<&str> {
-        self.country.as_deref().or_else(|| self.found.as_ref()?.country.as_deref())
+        self.country.as_deref().or_else(|| Some(self.found.as_ref()?.country()))
     }
 
     pub(super) fn region(&self) -> Option<&str> {
-        self.region.as_deref().or_else(|| self.found.as_ref()?.region.as_deref())
+        self.region.as_deref().or_else(|| self.found.as_ref()?.region())
     }
 
     pub(super) fn city(&self) -> Option<&str> {
-        self.city.as_deref().or_else(|| self.found.as_ref()?.city.as_deref())
-    }
-}
-
-impl Located<'_> {
-    /// Country, region and city for a row that is kept: a part of the database's is shared as it is, so that the many
-    /// names of cities drive no other text out of `texts`.
-    pub(super) fn shared(&self, texts: &mut Texts) -> [Option<Arc<str>>; 3] {
-        let found = self.found.as_deref();
-        let told = [self.country.as_deref(), self.region.as_deref(), self.city.as_deref()];
-        let known = [
-            found.and_then(|place| place.country.as_ref()),
-            found.and_then(|place| place.region.as_ref()),
-            found.and_then(|place| place.city.as_ref()),
-        ];
-        let mut known = known.into_iter();
-        told.map(|told| {
-            let known = known.next().flatten();
-            told.map(|text| texts.share(text)).or_else(|| known.map(Arc::clone))
-        })
+        self.city.as_deref().or_else(|| self.found.as_ref()?.city())
     }
 }
 
@@ -113,8 +92,6 @@ mod tests {
             let located = Located::of(said, address, &geo);
             let parts = [located.country(), located.region(), located.city()].map(Option::unwrap_or_default);
             assert_eq!(parts, expected, "{told:?} {address:?}");
-            let shared = located.shared(&mut Texts::default());
-            assert_eq!(shared.each_ref().map(|text| text.as_deref().unwrap_or_default()), expected);
         }
     }
 }

@@ -1,20 +1,24 @@
 //! A database's file: reading it whole, and judging it before it is taken.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use maxminddb::{MaxMindDbError, Reader};
 
+use super::known::Known;
 use super::record::{Node, Place};
-use super::{GeoError, InForce, Record};
+use super::tree::Tree;
+use super::{GeoError, InForce};
 
 /// Networks that are looked at before a file is taken.
 const PROBED: usize = 10_000;
+/// The largest file that is read, since all of it stays in memory: several times what the largest of cities has.
+pub(super) const MAX_BYTES: u64 = 1 << 30;
 
 /// How a file looks from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +48,9 @@ impl Stamp {
 
 /// A database in memory.
 pub(super) struct Database {
-    /// Tells its records from those of the others that this process has read.
-    number: u64,
-    reader: Reader<Vec<u8>>,
+    reader: Reader<Bytes>,
+    tree: Tree,
+    known: Known,
 }
 
 impl std::fmt::Debug for Database {
@@ -58,16 +62,26 @@ impl std::fmt::Debug for Database {
 impl Database {
     /// Reads a file, and looks whether its records are of places.
     pub(super) fn read(path: &Path) -> Result<Self, GeoError> {
-        static READ: AtomicU64 = AtomicU64::new(0);
+        Self::read_up_to(path, MAX_BYTES)
+    }
+
+    /// As [`Self::read`], of a file of at most `most` bytes.
+    pub(super) fn read_up_to(path: &Path, most: u64) -> Result<Self, GeoError> {
         let unfit = |why: String| GeoError::Unfit { path: path.to_owned(), why };
-        let bytes = std::fs::read(path).map_err(|source| GeoError::Read { path: path.to_owned(), source })?;
-        let reader = Reader::from_source(bytes).map_err(|error| unfit(error.to_string()))?;
+        let read = whole(path, most).map_err(|source| GeoError::Read { path: path.to_owned(), source })?;
+        let bytes = read.ok_or_else(|| {
+            unfit(format!("it is larger than {most} bytes, which are the most that are read into memory"))
+        })?;
+        let reader = Reader::from_source(bytes.clone()).map_err(|error| unfit(error.to_string()))?;
         let knows_places = probe(&reader).map_err(|error| unfit(error.to_string()))?;
+        let meta = reader.metadata();
         if !knows_places {
-            let kind = &reader.metadata().database_type;
+            let kind = &meta.database_type;
             return Err(unfit(format!("its records, of type {kind:?}, tell no country under any name known here")));
         }
-        Ok(Self { number: READ.fetch_add(1, Ordering::Relaxed), reader })
+        let tree = Tree::new(bytes, meta.node_count, meta.record_size, meta.ip_version);
+        let tree = tree.ok_or_else(|| unfit(format!("its tree has records of {} bits", meta.record_size)))?;
+        Ok(Self { reader, tree, known: Known::default() })
     }
 
     /// What its maker says of it.
@@ -76,25 +90,32 @@ impl Database {
         InForce { kind: meta.database_type.clone(), made: meta.build_epoch }
     }
 
-    /// The record of an address; `None` too where the tree is damaged.
-    pub(super) fn find(&self, address: IpAddr) -> Option<Record> {
-        let found = self.reader.lookup(address).ok()?;
-        Some(Record { of: self.number, offset: found.offset()? })
-    }
-
-    /// What the record of `address` says.
-    pub(super) fn decode(&self, address: IpAddr) -> Option<Arc<Place>> {
-        let place = Place::of(&self.reader.lookup(address).ok()?.decode::<Node<'_>>().ok()??);
-        place.country.is_some().then(|| Arc::new(place))
+    /// Where an address is; `None` where that isn't known, or the file is damaged.
+    pub(super) fn place(&self, address: IpAddr) -> Option<Place> {
+        let offset = self.tree.find(address)?;
+        self.known.place(offset, || Place::of(&self.reader.lookup(address).ok()?.decode::<Node<'_>>().ok()??))
     }
 }
 
+/// The bytes of a file; `None` when there are more than `most`.
+fn whole(path: &Path, most: u64) -> io::Result<Option<Bytes>> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    if length > most {
+        return Ok(None);
+    }
+    let mut bytes = Vec::with_capacity(length as usize);
+    // it may grow meanwhile
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= most).then(|| bytes.into()))
+}
+
 /// Whether any of the first records tells a country.
-fn probe(reader: &Reader<Vec<u8>>) -> Result<bool, MaxMindDbError> {
+fn probe(reader: &Reader<Bytes>) -> Result<bool, MaxMindDbError> {
     let mut knows = false;
     for found in reader.networks(Default::default())?.take(PROBED) {
         if let Some(record) = found?.decode::<Node<'_>>()? {
-            knows |= Place::of(&record).country.is_some();
+            knows |= Place::of(&record).is_some();
         }
     }
     Ok(knows)

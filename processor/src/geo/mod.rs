@@ -1,37 +1,29 @@
 //! Where an address is, by a geography database in MaxMind's format (MMDB), whoever made it.
 //!
 //! ```text
-//! address ─► tree ─► offset of a record ─► places of this thread ─(first time)─► decoded
+//! address ─tree─► offset of a record ─known─► place      (met for the first time: the record is decoded)
 //! ```
 //! The file is read once and looked at again: a newer one takes its place once it has been checked, and a bad one leaves
-//! the last good one in force. Many networks share a record, so what has been decoded is kept by its offset: one small
-//! table a thread, each record has one place in it, nothing waits for anyone.
+//! the last good one in force. Many networks share a record, so what has been decoded is kept by its offset.
 //!
 //! # Failure
 //! Without a file every place is unknown. A file that is named and can't be used is an error at the start, a complaint
 //! later ([`Geo::look`]). An address that a damaged tree can't answer for is somewhere unknown.
 
 mod file;
+mod known;
 mod record;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod tree;
 
-use std::cell::RefCell;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use file::{Database, Stamp};
 
 pub use record::Place;
-
-/// Records that a thread keeps decoded; a power of two. So many cities have nearly all of a country's people; all of them,
-/// some hundred bytes each, are some megabytes a thread.
-const PLACES: usize = 32_768;
-
-thread_local! {
-    static KNOWN: RefCell<Known> = RefCell::default();
-}
 
 /// Why a geography database can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -141,42 +133,9 @@ impl Geo {
     }
 
     /// Where an address is; `None` when that isn't known.
-    pub fn place(&self, address: IpAddr) -> Option<Arc<Place>> {
+    pub fn place(&self, address: IpAddr) -> Option<Place> {
         self.path.as_ref()?;
-        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
-        let database = now.as_ref()?;
-        let record = database.find(address)?;
-        KNOWN.with_borrow_mut(|known| known.place(record, || database.decode(address)))
-    }
-}
-
-/// A record of a database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Record {
-    /// Which database, of all that this process has read.
-    of: u64,
-    offset: usize,
-}
-
-/// The places that a thread has met.
-#[derive(Debug, Default)]
-struct Known(Vec<Option<(Record, Option<Arc<Place>>)>>);
-
-impl Known {
-    fn place(&mut self, record: Record, decode: impl FnOnce() -> Option<Arc<Place>>) -> Option<Arc<Place>> {
-        if self.0.is_empty() {
-            self.0.resize_with(PLACES, || None);
-        }
-        // offsets are multiples of nothing in particular, yet neighbours are near each other
-        let at = record.offset.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> (usize::BITS - PLACES.ilog2());
-        match &self.0[at] {
-            Some((known, place)) if *known == record => place.clone(),
-            _ => {
-                let place = decode();
-                self.0[at] = Some((record, place.clone()));
-                place
-            }
-        }
+        self.now.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.place(address)
     }
 }
 

@@ -16,23 +16,69 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::enrich::locale;
 
-/// A place, as far as it is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// ISO 3166 alpha-2, upper case.
-    pub country: Option<Arc<str>>,
-    /// Region within the country: its ISO 3166-2 code without the country's, else its name.
-    pub region: Option<Arc<str>>,
-    /// City, by its English name where the database has one.
-    pub city: Option<Arc<str>>,
+/// Bytes of a place's texts that are kept where the place is; few have more.
+const NEAR_BYTES: usize = 36;
+
+/// A place, as far as it is known, and that is its country at least.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place(Texts);
+
+/// A place's texts: those that are short, as nearly all are, one behind the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Texts {
+    Near { country: u8, region: u8, city: u8, bytes: [u8; NEAR_BYTES] },
+    Far(Arc<[Box<str>; 3]>),
 }
 
 impl Place {
-    /// Of a record; nothing of one that is about something else.
-    pub(super) fn of(record: &Node<'_>) -> Self {
+    pub(super) fn new(country: &str, region: Option<&str>, city: Option<&str>) -> Self {
+        let texts = [country, region.unwrap_or_default(), city.unwrap_or_default()];
+        let mut bytes = [0; NEAR_BYTES];
+        let mut end = 0;
+        for text in texts {
+            if let Some(place) = bytes.get_mut(end..end + text.len()) {
+                place.copy_from_slice(text.as_bytes());
+            }
+            end += text.len();
+        }
+        if end > NEAR_BYTES {
+            return Self(Texts::Far(Arc::new(texts.map(Box::from))));
+        }
+        let [country, region, city] = texts.map(|text| text.len() as u8);
+        Self(Texts::Near { country, region, city, bytes })
+    }
+
+    /// ISO 3166 alpha-2, upper case.
+    pub fn country(&self) -> &str {
+        self.text(0)
+    }
+
+    /// Region within the country: its ISO 3166-2 code without the country's, else its name.
+    pub fn region(&self) -> Option<&str> {
+        Some(self.text(1)).filter(|text| !text.is_empty())
+    }
+
+    /// City, by its English name where the database has one.
+    pub fn city(&self) -> Option<&str> {
+        Some(self.text(2)).filter(|text| !text.is_empty())
+    }
+
+    fn text(&self, number: usize) -> &str {
+        match &self.0 {
+            Texts::Near { country, region, city, bytes } => {
+                let lengths = [*country, *region, *city].map(usize::from);
+                let begin: usize = lengths[..number].iter().sum();
+                // it was a text when it came here
+                bytes.get(begin..begin + lengths[number]).and_then(|text| str::from_utf8(text).ok()).unwrap_or_default()
+            }
+            Texts::Far(texts) => &texts[number],
+        }
+    }
+
+    /// Of a record; `None` of one that is about something else.
+    pub(super) fn of(record: &Node<'_>) -> Option<Self> {
         let country = [record.at(&["country", "iso_code"]), record.at(&["country_code"]), record.at(&["country"])];
-        let country = country.into_iter().flatten().find_map(locale::country);
-        let Some(country) = country else { return Self::default() };
+        let country = country.into_iter().flatten().find_map(locale::country)?;
         let first = record.get("subdivisions").and_then(Node::first);
         let region = [
             first.and_then(|region| region.at(&["iso_code"])),
@@ -50,8 +96,7 @@ impl Place {
         ];
         let region = region.into_iter().flatten().find_map(|text| locale::region(text, &country));
         let city = city.into_iter().flatten().find_map(locale::city);
-        let owned = |text: std::borrow::Cow<'_, str>| Arc::<str>::from(text);
-        Self { country: Some(Arc::from(&*country)), region: region.map(owned), city: city.map(owned) }
+        Some(Self::new(&country, region.as_deref(), city.as_deref()))
     }
 }
 
@@ -153,11 +198,27 @@ impl<'de> Visitor<'de> for AnyNode {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Whatever its texts are and however long, a place tells them.
+        #[test]
+        fn a_place_tells_its_texts(country in "[A-Z]{2}", region in "\\PC{0,20}", city in "\\PC{0,40}") {
+            let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+            let place = Place::new(&country, known(&region).as_deref(), known(&city).as_deref());
+            prop_assert_eq!(place.country(), country);
+            prop_assert_eq!(place.region().map(str::to_owned), known(&region));
+            prop_assert_eq!(place.city().map(str::to_owned), known(&city));
+        }
+    }
 
     fn place(record: &str) -> [Option<String>; 3] {
         let place = Place::of(&serde_json::from_str(record).unwrap());
-        [place.country, place.region, place.city].map(|text| text.map(|text| text.to_string()))
+        let place = place.as_ref();
+        let texts = [place.map(Place::country), place.and_then(Place::region), place.and_then(Place::city)];
+        texts.map(|text| text.map(str::to_owned))
     }
 
     #[test]

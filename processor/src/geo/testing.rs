@@ -8,11 +8,28 @@ use serde_json::{Map, Value, json};
 /// What ends the data and begins the metadata.
 const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
 
+/// How a database lays its tree out.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// Bits of a record of the tree: 24, 28 or 32.
+    pub record_bits: u16,
+    /// 4, or 6 for addresses of either family.
+    pub ip_version: u16,
+}
+
 /// The bytes of a database in MMDB format (2.0, records of 32 bits, a tree of IPv6) with a record for each network.
 ///
 /// # Panics
 /// When a network is no network, or a value is of a kind that these files have no use for here.
 pub fn mmdb(kind: &str, networks: &[(&str, Value)]) -> Vec<u8> {
+    mmdb_of(kind, networks, Form { record_bits: 32, ip_version: 6 })
+}
+
+/// As [`mmdb`], in another form.
+///
+/// # Panics
+/// As [`mmdb`], and for a form that there is none of.
+pub fn mmdb_of(kind: &str, networks: &[(&str, Value)], form: Form) -> Vec<u8> {
     let mut data = Vec::new();
     let mut offsets: HashMap<String, usize> = HashMap::new();
     let mut tree = Tree(vec![[Leaf::Nothing; 2]]);
@@ -22,28 +39,38 @@ pub fn mmdb(kind: &str, networks: &[(&str, Value)]) -> Vec<u8> {
             put(record, &mut data);
             offset
         });
-        tree.insert(network, offset);
+        tree.insert(network, offset, form.ip_version);
     }
     let nodes = tree.0.len();
     let mut file = Vec::new();
-    for leaf in tree.0.iter().flatten() {
-        let pointer = match leaf {
+    for node in &tree.0 {
+        let [left, right] = node.map(|leaf| match leaf {
             Leaf::Nothing => nodes,
-            Leaf::Node(node) => *node,
+            Leaf::Node(node) => node,
             Leaf::Data(offset) => nodes + 16 + offset,
-        };
-        file.extend_from_slice(&(pointer as u32).to_be_bytes());
+        } as u32);
+        put_node(left, right, form.record_bits, &mut file);
     }
     file.extend_from_slice(&[0; 16]);
     file.append(&mut data);
     file.extend_from_slice(MARKER);
     let meta = json!({
         "binary_format_major_version": 2, "binary_format_minor_version": 0, "build_epoch": 1_773_480_413,
-        "database_type": kind, "description": {"en": "made up"}, "ip_version": 6, "languages": ["en"],
-        "node_count": nodes, "record_size": 32,
+        "database_type": kind, "description": {"en": "made up"}, "ip_version": form.ip_version, "languages": ["en"],
+        "node_count": nodes, "record_size": form.record_bits,
     });
     put(&meta, &mut file);
     file
+}
+
+fn put_node(left: u32, right: u32, record_bits: u16, out: &mut Vec<u8>) {
+    let ([a, left @ ..], [b, right @ ..]) = (left.to_be_bytes(), right.to_be_bytes());
+    match record_bits {
+        24 => out.extend([left, right].concat()),
+        28 => out.extend([&left[..], &[a << 4 | b], &right].concat()),
+        32 => out.extend([&[a], &left[..], &[b], &right].concat()),
+        other => panic!("no tree has records of {other} bits"),
+    }
 }
 
 /// A record of the form that most makers use; an empty text is left out.
@@ -71,11 +98,12 @@ struct Tree(Vec<[Leaf; 2]>);
 
 impl Tree {
     /// Of nested networks the wider must come first.
-    fn insert(&mut self, network: &str, offset: usize) {
+    fn insert(&mut self, network: &str, offset: usize, ip_version: u16) {
         let (address, length) = network.split_once('/').expect("a network");
         let length: u32 = length.parse().expect("its length");
-        // IPv4 is at the tree's begin
+        // IPv4 is at the begin of a tree of IPv6
         let (bits, length) = match address.parse().expect("an address") {
+            IpAddr::V4(v4) if ip_version == 4 => (u128::from(v4.to_bits()) << 96, length),
             IpAddr::V4(v4) => (u128::from(v4.to_bits()), length + 96),
             IpAddr::V6(v6) => (v6.to_bits(), length),
         };

@@ -4,29 +4,25 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
-use schemas::click::ClickRow;
 use schemas::tables::Table;
-use schemas::{ClickBuilder, ClickId, JournalId, LinkId, UtcMicros};
+use schemas::{ClickId, JournalId, LinkId, UtcMicros};
 
 use super::committer::Committer;
 use super::decode::{Batch, Clicked};
 use super::judge::{Fate, Judge, Lateness, questions, rates_asked};
+use super::picked::{Pick, picked};
 use super::retire;
 use super::shed::Shed;
 use super::side::{Unread, unfit};
 use super::slot::{Slot, Tried};
-use crate::lake::{Change, CommitError, LakeError, TableHandle};
+use crate::lake::{Change, CommitError, LakeError, Span, TableHandle};
 use crate::metrics::Landed;
 use crate::sample::{Rate, second_of};
 use crate::sketch::SampledAway;
 
 /// How often an attempt that others got in the way of is made anew without a pause.
 const ATTEMPTS: u32 = 5;
-
-/// A click that becomes a row: of which batch of its group, which one, and what it weighs.
-type Pick = (u32, u32, f64);
 
 /// A group, judged.
 #[derive(Default)]
@@ -92,7 +88,7 @@ impl Committer {
 
         let mut judge = Judge::new(&lateness, &self.window, &known, &lowest);
         let mut plan = Plan { change: Change { expect, ..Change::default() }, ..Plan::default() };
-        let judged = plan.judge(&group, &mut judge);
+        let judged = plan.judge(&group, &mut judge).map_err(|e| unfit(Table::Clicks, e))?;
         let rates = plan.rates(&group);
         let unread: Vec<Unread<'_>> = group
             .iter()
@@ -107,15 +103,18 @@ impl Committer {
         plan.counts.gaps = unread.iter().map(|one| one.lost.len() as u64).sum();
         self.side.refused(&unread).await?;
         self.side.lost(&unread).await?;
-        let rows = build_rows(std::mem::take(&mut plan.batches), std::mem::take(&mut plan.picks)).await?;
+        let rows = picked(&plan.batches, &plan.picks).map_err(|e| unfit(Table::Clicks, e))?;
         // at once: each waits for the store, and nothing of it counts before the commit
-        let (recorded, sampled, added) =
-            tokio::join!(self.rates.record_new(rates), self.side.sampled(&judged.sampled), clicks.write(&rows));
+        let (recorded, sampled, added) = tokio::join!(
+            self.rates.record_new(rates),
+            self.side.sampled(&judged.sampled),
+            clicks.write_spanning(&rows, Span::Hour)
+        );
         recorded?;
         sampled?;
         plan.change.add = added.map_err(CommitError::Failed)?;
         // the settler weighs late clicks by the rates that are recorded
-        self.side.late(&judged.late).await?;
+        self.side.late(&plan.batches, &judged.late).await?;
 
         let paths: Vec<String> = plan.change.add.iter().map(|file| file.path().to_owned()).collect();
         for (number, tried) in plan.tried.drain(..) {
@@ -140,13 +139,14 @@ impl Committer {
 /// What of a group goes elsewhere than into `clicks`.
 #[derive(Default)]
 struct Judged<'a> {
-    late: Vec<&'a Clicked>,
+    /// Each with where it is; not weighed yet.
+    late: Vec<(&'a Clicked, Pick)>,
     sampled: Vec<SampledAway<'a>>,
 }
 
 impl Plan {
     /// Judges the group.
-    fn judge<'a>(&mut self, group: &[(usize, &'a Slot)], judge: &mut Judge<'_>) -> Judged<'a> {
+    fn judge<'a>(&mut self, group: &[(usize, &'a Slot)], judge: &mut Judge<'_>) -> Result<Judged<'a>, ArrowError> {
         let mut judged = Judged::default();
         for (place, (number, slot)) in group.iter().enumerate() {
             let mut seen: Vec<(ClickId, UtcMicros)> = Vec::new();
@@ -155,11 +155,12 @@ impl Plan {
                 self.batches.push(Arc::clone(batch));
                 self.oldest = [self.oldest, batch.oldest].into_iter().flatten().min();
                 let mut shed = batch.shed.iter().peekable();
-                for (one, row) in batch.clicks.iter().zip(0u32..) {
-                    while let Some(shed) = shed.next_if(|shed| shed.before <= row) {
+                for click in 0..batch.clicks.len() as u32 {
+                    while let Some(shed) = shed.next_if(|shed| shed.before <= click) {
                         self.judge_shed(place, shed, judge, &mut seen, &mut judged);
                     }
-                    self.judge_click(place, (one, (of, row)), judge, &mut seen, &mut judged);
+                    let pick = Pick { batch: of, click, weight: 1.0 };
+                    self.judge_click(place, (batch, pick), judge, &mut seen, &mut judged)?;
                 }
                 shed.for_each(|shed| self.judge_shed(place, shed, judge, &mut seen, &mut judged));
             }
@@ -168,46 +169,48 @@ impl Plan {
             self.change.expect.push((slot.app_id.clone(), slot.expected));
             self.tried.push((*number, Tried { end, seen }));
         }
-        judged
+        Ok(judged)
     }
 
     fn judge_click<'a>(
         &mut self,
         place: usize,
-        (one, (batch, row)): (&'a Clicked, (u32, u32)),
+        (batch, pick): (&'a Batch, Pick),
         judge: &mut Judge<'_>,
         seen: &mut Vec<(ClickId, UtcMicros)>,
         judged: &mut Judged<'a>,
-    ) {
-        let click = &one.click;
+    ) -> Result<(), ArrowError> {
+        let one = &batch.clicks[pick.click as usize];
         let mut rate = one.rate;
         match judge.judge(one) {
             Fate::Late => {
-                judged.late.push(one);
+                judged.late.push((one, pick));
                 self.counts.late += 1;
             }
             Fate::Duplicate => {
                 self.counts.duplicates += 1;
-                seen.push((click.click_id, click.event_time));
-                return;
+                seen.push((one.click_id, one.event_time));
+                return Ok(());
             }
             Fate::Row(at) => {
                 rate = at;
-                self.picks.push((batch, row, 1.0 / at));
-                *self.counts.rows.entry((click.source, click.verdict.class)).or_default() += 1;
+                self.picks.push(Pick { weight: 1.0 / at, ..pick });
+                *self.counts.rows.entry((one.source, one.class)).or_default() += 1;
                 self.counts.internal += u64::from(one.is_internal);
-                seen.push((click.click_id, click.event_time));
+                seen.push((one.click_id, one.event_time));
             }
             Fate::Sampled(at) => {
                 rate = at;
-                judged.sampled.extend(SampledAway::of_row(click, at));
-                *self.counts.shed.entry(click.verdict.class).or_default() += 1;
-                seen.push((click.click_id, click.event_time));
+                judged.sampled.extend(sampled_away(batch, pick.click, at)?);
+                *self.counts.shed.entry(one.class).or_default() += 1;
+                seen.push((one.click_id, one.event_time));
             }
         }
-        if let Some(link) = click.link_id {
-            self.note_rate((place, link, second_of(click.event_time)), &click.workspace, rate);
+        if let Some(link) = one.link_id.filter(|_| rate < 1.0) {
+            let [workspace, ..] = batch.link(pick.click)?;
+            self.note_rate((place, link, second_of(one.event_time)), rate, || workspace.into());
         }
+        Ok(())
     }
 
     fn judge_shed<'a>(
@@ -229,15 +232,16 @@ impl Plan {
         }
         judged.sampled.push(shed.into());
         *self.counts.shed.entry(shed.class).or_default() += 1;
-        let key = (place, shed.link_id, second_of(shed.event_time));
-        self.note_rate(key, &shed.names.workspace, shed.rate);
+        if shed.rate < 1.0 {
+            let key = (place, shed.link_id, second_of(shed.event_time));
+            self.note_rate(key, shed.rate, || Arc::clone(&shed.names.workspace));
+        }
     }
 
-    fn note_rate(&mut self, key: (usize, LinkId, i64), workspace: &Arc<str>, rate: f64) {
-        if rate < 1.0 {
-            let known = self.rates.entry(key).or_insert_with(|| (Arc::clone(workspace), rate));
-            known.1 = known.1.min(rate);
-        }
+    /// Notes a rate below 1.
+    fn note_rate(&mut self, key: (usize, LinkId, i64), rate: f64, workspace: impl FnOnce() -> Arc<str>) {
+        let known = self.rates.entry(key).or_insert_with(|| (workspace(), rate));
+        known.1 = known.1.min(rate);
     }
 
     /// The rates to be recorded, each with the name of its partition.
@@ -253,18 +257,13 @@ impl Plan {
     }
 }
 
-/// The rows picked, built where that may take its time.
-async fn build_rows(batches: Vec<Arc<Batch>>, picks: Vec<Pick>) -> Result<RecordBatch, CommitError> {
-    let built = tokio::task::spawn_blocking(move || {
-        let mut rows = ClickBuilder::new();
-        for (batch, row, weight) in picks {
-            let click = &batches[batch as usize].clicks[row as usize].click;
-            rows.push_row(&ClickRow { weight, ..click.as_row() });
-        }
-        rows.finish()
-    });
-    let built = built.await.unwrap_or_else(|panic| Err(ArrowError::ExternalError(Box::new(panic))));
-    built.map_err(|e| unfit(Table::Clicks, e))
+/// A click that came to a row before it was sampled away; `None` without a link, of which none is.
+fn sampled_away(batch: &Batch, click: u32, rate: f64) -> Result<Option<SampledAway<'_>>, ArrowError> {
+    let one = &batch.clicks[click as usize];
+    let Some(link_id) = one.link_id else { return Ok(None) };
+    let [workspace, domain, code] = batch.link(click)?;
+    let Clicked { event_time, class, visitor, .. } = *one;
+    Ok(Some(SampledAway { event_time, workspace, link_id, domain, code, class, visitor, rate }))
 }
 
 fn clicks_of(slot: &Slot) -> impl Iterator<Item = &Clicked> {
@@ -277,9 +276,14 @@ fn lateness_of<'a>(
     events: impl Iterator<Item = &'a Clicked>,
 ) -> (Lateness, Vec<(String, Option<i64>)>) {
     let (mut hours, mut journals): (BTreeSet<i64>, HashSet<JournalId>) = Default::default();
+    // neighbours are of one hour and one journal as a rule
+    let mut last = None;
     for one in events {
-        hours.insert(one.click.event_time.hour());
-        journals.insert(one.journal);
+        let here = (one.event_time.hour(), one.journal);
+        if last.replace(here) != Some(here) {
+            hours.insert(here.0);
+            journals.insert(here.1);
+        }
     }
     let mut lateness = Lateness::default();
     let mut expect = Vec::new();

@@ -4,25 +4,32 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
 use bytes::Bytes;
 use ingest::stream::{Body, Record};
 use schemas::batch::Cover;
+use schemas::click::ClickRow;
 use schemas::wire::{self, WireError};
-use schemas::{Analytics, Class, Click, ClickEvent, JournalId, UtcMicros};
+use schemas::{Analytics, Class, ClickBuilder, ClickEvent, ClickId, ClickRows, JournalId, LinkId, Source, UtcMicros};
 
 use super::shed::{ByHead, Shed, Shedder};
 
 /// Of a record that can't be read, this many bytes are kept.
 const KEPT_BYTES: usize = 4_096;
+/// The usual length of a click's record.
+const USUAL_BYTES: usize = 400;
 /// What a row takes in memory beyond its record's bytes, about.
 const ROW_BYTES: usize = 700;
+/// What the columns of a batch take, however few rows they have, about.
+const COLUMNS_BYTES: usize = 16 << 10;
 /// What a click that was sampled away takes, about.
 const SHED_BYTES: usize = 2 * size_of::<Shed>();
 
 /// Makes rows of events. Shared by all partitions; must not block.
 pub trait Enrich: Send + Sync + std::fmt::Debug {
-    /// The row of `event`, made at `now`.
-    fn click(&self, event: &ClickEvent<'_>, now: UtcMicros) -> Click;
+    /// Gives the row of `event`, made at `now`, to `then`; of weight 1.
+    fn row(&self, event: &ClickEvent<'_>, now: UtcMicros, then: &mut dyn FnMut(&ClickRow<'_>));
 
     /// The class of an event without purpose headers, by the hash of its agent, and by its address, which is asked for if it
     /// matters; `None` when that isn't known.
@@ -30,8 +37,8 @@ pub trait Enrich: Send + Sync + std::fmt::Debug {
 }
 
 impl Enrich for crate::enrich::Enricher {
-    fn click(&self, event: &ClickEvent<'_>, now: UtcMicros) -> Click {
-        Self::click(self, event, now)
+    fn row(&self, event: &ClickEvent<'_>, now: UtcMicros, then: &mut dyn FnMut(&ClickRow<'_>)) {
+        self.event_row(event, now, then);
     }
 
     fn class_of(&self, agent_hash: u64, is_head: bool, address: &dyn Fn() -> Option<IpAddr>) -> Option<Class> {
@@ -39,7 +46,7 @@ impl Enrich for crate::enrich::Enricher {
     }
 }
 
-/// A click as read from a partition.
+/// A click as read from a partition: what it is judged by. The rest of it stands in its batch's rows.
 #[derive(Debug)]
 pub(crate) struct Clicked {
     pub(crate) journal: JournalId,
@@ -48,7 +55,30 @@ pub(crate) struct Clicked {
     pub(crate) is_internal: bool,
     /// The rate at which its partition keeps clicks of its link and second.
     pub(crate) rate: f64,
-    pub(crate) click: Click,
+    pub(crate) click_id: ClickId,
+    pub(crate) event_time: UtcMicros,
+    pub(crate) link_id: Option<LinkId>,
+    pub(crate) source: Source,
+    pub(crate) class: Class,
+    pub(crate) visitor: Option<i64>,
+}
+
+impl Clicked {
+    /// The one that this row is of.
+    fn of_row(row: &ClickRow<'_>, journal: JournalId, provider: Arc<str>, is_internal: bool, rate: f64) -> Self {
+        Self {
+            journal,
+            provider,
+            is_internal,
+            rate,
+            click_id: row.click_id,
+            event_time: row.event_time,
+            link_id: row.link_id,
+            source: row.source,
+            class: row.verdict.class,
+            visitor: row.visitor,
+        }
+    }
 }
 
 /// A record, or a part of one, that is no event.
@@ -69,6 +99,8 @@ pub(super) struct Batch {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) clicks: Vec<Clicked>,
+    /// The rows of these clicks, in their order, each of weight 1.
+    pub(super) rows: Vec<RecordBatch>,
     /// Clicks that were sampled away.
     pub(super) shed: Vec<Shed>,
     /// The least time of all clicks.
@@ -84,11 +116,12 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Of the records before `to`, and of nothing yet.
-    fn new(from: u64, to: u64, records: &[Record], read_at: Instant) -> Self {
+    pub(super) fn new(from: u64, to: u64, records: &[Record], read_at: Instant) -> Self {
         Self {
             from,
             to,
-            clicks: Vec::with_capacity(records.len()),
+            clicks: Vec::new(),
+            rows: Vec::new(),
             shed: Vec::new(),
             oldest: None,
             refused: Vec::new(),
@@ -109,6 +142,7 @@ impl Batch {
         let before = self.clicks.len() as u32;
         self.shed.extend(more.shed.into_iter().map(|shed| Shed { before: before + shed.before, ..shed }));
         self.clicks.extend(more.clicks);
+        self.rows.extend(more.rows);
         self.oldest = [self.oldest, more.oldest].into_iter().flatten().min();
         self.refused.extend(more.refused);
         self.covers.extend(more.covers);
@@ -117,8 +151,23 @@ impl Batch {
         }
     }
 
+    /// The texts of a click's link: workspace, domain, code.
+    ///
+    /// # Errors
+    /// When there is no such row: a fault of this program.
+    pub(super) fn link(&self, click: u32) -> Result<[&str; 3], ArrowError> {
+        let mut row = click as usize;
+        for part in &self.rows {
+            match row.checked_sub(part.num_rows()) {
+                Some(beyond) => row = beyond,
+                None => return ClickRows::of(part)?.link(row),
+            }
+        }
+        Err(ArrowError::InvalidArgumentError(format!("there is no row of click {click} of a batch")))
+    }
+
     /// How many events it holds.
-    pub(super) fn rows(&self) -> usize {
+    pub(super) fn events(&self) -> usize {
         self.clicks.len() + self.refused.len()
     }
 
@@ -135,7 +184,7 @@ impl Batch {
 
 /// What `records` will take in memory, about.
 pub(super) fn weigh(records: &[Record]) -> usize {
-    records
+    let each: usize = records
         .iter()
         .map(|record| match &record.body {
             Body::Click(bytes) => bytes.len() + ROW_BYTES,
@@ -144,7 +193,19 @@ pub(super) fn weigh(records: &[Record]) -> usize {
             Body::Batch(_, bytes) => 128 + 4 * bytes.len(),
             Body::Unreadable(_, bytes) => 128 + bytes.len().min(KEPT_BYTES),
         })
-        .sum()
+        .sum();
+    let has_rows = records.iter().any(|record| matches!(record.body, Body::Click(_) | Body::Batch(..)));
+    if has_rows { each + COLUMNS_BYTES } else { each }
+}
+
+/// How many clicks there are in `records`, about.
+fn room(records: &[Record]) -> usize {
+    let clicks = |record: &Record| match &record.body {
+        Body::Click(_) => 1,
+        Body::Batch(_, bytes) => bytes.len() / USUAL_BYTES,
+        Body::Mark(_) | Body::Unreadable(..) => 0,
+    };
+    records.iter().map(clicks).sum()
 }
 
 /// What a click of a record counts in what [`weigh`] says of it.
@@ -159,16 +220,23 @@ pub(super) fn behind(from: u64, records: &[Record]) -> u64 {
 
 /// Decodes and enriches `records`, which are all that there are from `from` up to the last of them; clicks that `shedder`
 /// samples away are neither.
+///
+/// # Errors
+/// When the rows don't fit their own columns: a fault of this program, or texts of gigabytes.
 pub(super) fn decode(
     from: u64,
     records: &[Record],
     enrich: &dyn Enrich,
     shedder: &mut Shedder,
     (now, read_at): (UtcMicros, Instant),
-) -> Batch {
+) -> Result<Batch, ArrowError> {
     let mut batch = Batch::new(from, behind(from, records), records, read_at);
     let is_judging = shedder.begin(records);
-    let mut decoder = Decoder { enrich, now, last_provider: Arc::from(""), shedder, is_judging };
+    // of those that are judged few may be left
+    let room = if is_judging { 0 } else { room(records) };
+    batch.clicks.reserve(room);
+    let rows = ClickBuilder::with_capacity(room);
+    let mut decoder = Decoder { enrich, now, last_provider: Arc::from(""), shedder, is_judging, rows };
     let mut last: Option<(JournalId, &[u8])> = None;
     for record in records {
         let before = last;
@@ -195,9 +263,12 @@ pub(super) fn decode(
     if let Some((journal, click)) = last {
         decoder.shedder.ended(journal, click);
     }
-    let times = batch.clicks.iter().map(|one| one.click.event_time);
+    if !batch.clicks.is_empty() {
+        batch.rows.push(decoder.rows.into_batch()?);
+    }
+    let times = batch.clicks.iter().map(|one| one.event_time);
     batch.oldest = times.chain(batch.shed.iter().map(|shed| shed.event_time)).min();
-    batch
+    Ok(batch)
 }
 
 /// The clicks of a batch's bytes, which its partition has found to be whole.
@@ -228,6 +299,7 @@ struct Decoder<'a> {
     shedder: &'a mut Shedder,
     /// Whether clicks are judged by their heads.
     is_judging: bool,
+    rows: ClickBuilder,
 }
 
 impl Decoder<'_> {
@@ -251,10 +323,13 @@ impl Decoder<'_> {
                 if *self.last_provider != *event.provider {
                     self.last_provider = event.provider.into();
                 }
-                let click = self.enrich.click(&event, self.now);
-                let provider = Arc::clone(&self.last_provider);
+                let (provider, clicks) = (&self.last_provider, &mut batch.clicks);
                 let is_internal = event.analytics == Analytics::Internal;
-                batch.clicks.push(Clicked { journal: record.journal, provider, is_internal, rate, click });
+                self.enrich.row(&event, self.now, &mut |row| {
+                    self.rows.push_row(row);
+                    let provider = Arc::clone(provider);
+                    clicks.push(Clicked::of_row(row, record.journal, provider, is_internal, rate));
+                });
             }
             Err(error) => batch.refused.push(refuse(record, number, reason(error), bytes)),
         }

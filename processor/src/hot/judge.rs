@@ -11,7 +11,7 @@ use schemas::{ClickId, JournalId, LinkId, UtcMicros};
 
 use super::decode::Clicked;
 use super::shed::Shed;
-use super::window::Window;
+use super::window::{Ids, Window};
 use crate::sample::{Lowest, second_of};
 
 /// What a version of `clicks` says of lateness.
@@ -50,9 +50,9 @@ pub(crate) fn questions<'a>(
     window: &Window,
 ) -> Vec<(ClickId, UtcMicros)> {
     clicks
-        .filter(|one| !window.is_sure(one.click.event_time))
-        .filter(|one| !lateness.is_late(one.journal, one.click.event_time) && !window.contains(one.click.click_id))
-        .map(|one| (one.click.click_id, one.click.event_time))
+        .filter(|one| !window.is_sure(one.event_time))
+        .filter(|one| !lateness.is_late(one.journal, one.event_time) && !window.contains(one.click_id))
+        .map(|one| (one.click_id, one.event_time))
         .collect()
 }
 
@@ -63,9 +63,9 @@ pub(crate) fn rates_asked<'a>(
     window: &Window,
 ) -> BTreeSet<(LinkId, i64)> {
     clicks
-        .filter(|one| one.is_internal && !window.is_sure(one.click.event_time))
-        .filter(|one| !lateness.is_late(one.journal, one.click.event_time))
-        .filter_map(|one| Some((one.click.link_id?, second_of(one.click.event_time))))
+        .filter(|one| one.is_internal && !window.is_sure(one.event_time))
+        .filter(|one| !lateness.is_late(one.journal, one.event_time))
+        .filter_map(|one| Some((one.link_id?, second_of(one.event_time))))
         .collect()
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Judge<'a> {
     window: &'a Window,
     known: &'a HashSet<ClickId>,
     lowest: &'a Lowest,
-    group: HashSet<ClickId>,
+    group: Ids,
 }
 
 impl<'a> Judge<'a> {
@@ -86,15 +86,15 @@ impl<'a> Judge<'a> {
         known: &'a HashSet<ClickId>,
         lowest: &'a Lowest,
     ) -> Self {
-        Self { lateness, window, known, lowest, group: HashSet::new() }
+        Self { lateness, window, known, lowest, group: Ids::default() }
     }
 
     pub(crate) fn judge(&mut self, one: &Clicked) -> Fate {
-        let id = one.click.click_id;
-        if self.lateness.is_late(one.journal, one.click.event_time) {
+        let id = one.click_id;
+        if self.lateness.is_late(one.journal, one.event_time) {
             return Fate::Late;
         }
-        if self.window.contains(id) || self.known.contains(&id) || !self.group.insert(id) {
+        if self.window.contains(id) || self.known.contains(&id) || !self.group.insert(id.as_u128()) {
             return Fate::Duplicate;
         }
         let rate = self.rate(one);
@@ -108,15 +108,15 @@ impl<'a> Judge<'a> {
             return Fate::Late;
         }
         let id = shed.click_id;
-        if self.window.contains(id) || self.known.contains(&id) || !self.group.insert(id) {
+        if self.window.contains(id) || self.known.contains(&id) || !self.group.insert(id.as_u128()) {
             return Fate::Duplicate;
         }
         Fate::Sampled(shed.rate)
     }
 
     fn rate(&self, one: &Clicked) -> f64 {
-        let time = one.click.event_time;
-        match one.click.link_id {
+        let time = one.event_time;
+        match one.link_id {
             Some(link) if one.is_internal && !self.window.is_sure(time) => {
                 one.rate.min(self.lowest.of_event(link, time))
             }
@@ -128,13 +128,13 @@ impl<'a> Judge<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hot::testing::click;
+    use crate::hot::testing::clicked as clicked_at;
     use crate::sample::Known;
     use schemas::time::HOUR;
     use std::time::Duration;
 
     fn clicked(id: u128, journal: JournalId, time: i64) -> Clicked {
-        Clicked { journal, provider: "".into(), is_internal: false, rate: 1.0, click: click(id, time) }
+        Clicked { journal, ..clicked_at(id, time) }
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
         let (journal, link) = (JournalId::new(), LinkId::new());
         let of = |id: u128, second: i64, rate: f64| {
             let mut one = clicked(id, journal, second * SECOND);
-            (one.is_internal, one.rate, one.click.link_id) = (true, rate, Some(link));
+            (one.is_internal, one.rate, one.link_id) = (true, rate, Some(link));
             one
         };
         // surely new are those after second 110

@@ -28,6 +28,7 @@ mod group;
 pub(crate) mod judge;
 mod known;
 mod nag;
+mod picked;
 mod publish;
 mod reader;
 mod retire;

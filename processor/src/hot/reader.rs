@@ -3,8 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use arrow::compute::concat_batches;
+use arrow::error::ArrowError;
 use ingest::stream::{Partition, Record, StreamError};
 use schemas::UtcMicros;
+use schemas::click::DATA_SCHEMA;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
@@ -233,7 +236,7 @@ struct By {
 }
 
 impl By {
-    fn decode(&self, from: u64, records: &[Record]) -> Batch {
+    fn decode(&self, from: u64, records: &[Record]) -> Result<Batch, ArrowError> {
         let mut shedder = self.shedder.lock().unwrap_or_else(PoisonError::into_inner);
         decode(from, records, self.enrich.as_ref(), &mut shedder, (UtcMicros::now(), self.read_at))
     }
@@ -244,23 +247,25 @@ impl By {
         let (by, shared) = (self.clone(), Arc::clone(&records));
         let decoded = tokio::task::spawn_blocking(move || by.decode(from, &shared));
         match decoded.await {
-            Ok(batch) => batch,
-            Err(panic) => {
-                error!(%panic, from, "decoding panicked; trying the records one by one");
-                self.one_by_one(from, &records).await
-            }
+            Ok(Ok(batch)) => return batch,
+            Ok(Err(failure)) => error!(%failure, from, "rows can't be built; trying the records one by one"),
+            Err(panic) => error!(%panic, from, "decoding panicked; trying the records one by one"),
         }
+        self.one_by_one(from, &records).await
     }
 
     async fn one_by_one(&self, from: u64, records: &[Record]) -> Batch {
-        let mut whole = self.decode(from, &[]);
+        let mut whole = Batch::new(from, from, &[], self.read_at);
         for record in apart(records) {
             let (by, one) = (self.clone(), record.clone());
             let decoded = tokio::task::spawn_blocking(move || by.decode(one.offset, std::slice::from_ref(&one)));
             match decoded.await {
-                Ok(batch) => whole.append(batch),
-                Err(_) => whole.refused.push(refuse_whole(&record, "panic")),
+                Ok(Ok(batch)) => whole.append(batch),
+                Ok(Err(_)) | Err(_) => whole.refused.push(refuse_whole(&record, "panic")),
             }
+        }
+        if let Ok(rows) = concat_batches(&DATA_SCHEMA, &whole.rows) {
+            whole.rows = vec![rows];
         }
         whole.to = behind(from, records);
         whole.bytes = weigh(records);

@@ -120,7 +120,7 @@ impl Shedder {
             (known, class) => {
                 let event = wire::decode(bytes)?;
                 let names = known.unwrap_or_else(|| self.learn(&event));
-                (names, class.unwrap_or_else(|| enrich.click(&event, now).verdict.class))
+                (names, class.unwrap_or_else(|| class_of(enrich, &event, now)))
             }
         };
         let Head { click_id, event_time, link_id, visitor, .. } = head;
@@ -134,6 +134,13 @@ impl Shedder {
         self.names.insert(event.link_id, Arc::clone(&names));
         names
     }
+}
+
+/// The class of a click of an agent that hasn't been seen lately.
+fn class_of(enrich: &dyn Enrich, event: &ClickEvent<'_>, now: UtcMicros) -> Class {
+    let mut class = Class::Unknown;
+    enrich.row(event, now, &mut |row| class = row.verdict.class);
+    class
 }
 
 /// The clicks of a record.

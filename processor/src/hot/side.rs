@@ -4,14 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::compute::concat_batches;
 use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
 use schemas::batch::Cover;
-use schemas::click::ClickRow;
+use schemas::click::DATA_SCHEMA;
 use schemas::tables::{Table, UNWEIGHED, arriving};
-use schemas::{ClickBuilder, ClickId, UtcMicros};
+use schemas::{ClickId, UtcMicros};
 
-use super::decode::{Clicked, Refused};
+use super::decode::{Batch, Clicked, Refused};
+use super::picked::{Pick, picked};
 use crate::gaps::{self, Gap};
 use crate::lake::{Change, CommitError, Lake, LakeError, TableHandle};
 use crate::sketch::{self, SampledAway};
@@ -52,13 +54,14 @@ impl SideTables {
     /// Writes late events. Written again by a replay, and never skipped by any stored position: the settler's union by
     /// id makes repeats harmless, while what another attempt has judged late need not be what this one does. Only what
     /// this very process knows to have landed is left out when a commit is tried again.
-    pub(super) async fn late(&mut self, late: &[&Clicked]) -> Result<(), CommitError> {
-        let key = |one: &&Clicked| (one.click.click_id, one.click.event_time);
-        let late: Vec<&Clicked> = late.iter().copied().filter(|one| !self.brought.contains(&key(one))).collect();
+    pub(super) async fn late(&mut self, batches: &[Arc<Batch>], late: &[(&Clicked, Pick)]) -> Result<(), CommitError> {
+        let key = |(one, _): &(&Clicked, Pick)| (one.click_id, one.event_time);
+        let late: Vec<(&Clicked, Pick)> =
+            late.iter().copied().filter(|one| !self.brought.contains(&key(one))).collect();
         if late.is_empty() {
             return Ok(());
         }
-        let rows = arrivals_rows(&late, UtcMicros::now()).map_err(|e| unfit(Table::Arrivals, e))?;
+        let rows = arrivals_rows(batches, &late, UtcMicros::now()).map_err(|e| unfit(Table::Arrivals, e))?;
         let table = opened(&mut self.arrivals, &self.lake, Table::Arrivals).await?;
         let add = table.write(&rows).await.map_err(CommitError::Failed)?;
         table.commit(Change { add, ..Change::default() }).await?;
@@ -163,14 +166,12 @@ async fn write_refused(table: &mut TableHandle, unread: &[Unread<'_>]) -> Result
     table.commit(change).await.map(drop)
 }
 
-fn arrivals_rows(late: &[&Clicked], now: UtcMicros) -> Result<RecordBatch, ArrowError> {
-    let mut builder = ClickBuilder::new();
-    for one in late {
-        // of a click that may be sampled the settler finds out what it weighs
-        let weight = if one.is_internal { UNWEIGHED } else { 1.0 };
-        builder.push_row(&ClickRow { weight, ..one.click.as_row() });
-    }
-    arriving(&builder.finish()?, late.iter().map(|one| &*one.provider), now, false)
+fn arrivals_rows(batches: &[Arc<Batch>], late: &[(&Clicked, Pick)], now: UtcMicros) -> Result<RecordBatch, ArrowError> {
+    // of a click that may be sampled the settler finds out what it weighs
+    let weight = |one: &Clicked| if one.is_internal { UNWEIGHED } else { 1.0 };
+    let picks: Vec<Pick> = late.iter().map(|(one, pick)| Pick { weight: weight(one), ..*pick }).collect();
+    let rows = concat_batches(&DATA_SCHEMA, &picked(batches, &picks)?)?;
+    arriving(&rows, late.iter().map(|(one, _)| &*one.provider), now, false)
 }
 
 fn reject_rows(refused: &[&Refused], now: UtcMicros) -> Result<RecordBatch, ArrowError> {

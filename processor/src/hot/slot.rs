@@ -110,7 +110,7 @@ impl Slot {
     pub(super) fn lag(&self) -> u64 {
         let unread = self.end.saturating_sub(self.buffered_to());
         let held: u64 = match self.part {
-            None => self.buffer.iter().map(|(batch, _)| batch.rows() as u64).sum(),
+            None => self.buffer.iter().map(|(batch, _)| batch.events() as u64).sum(),
             Some(_) if unread > 0 => self.buffered_to() - self.position(),
             Some(_) => {
                 let last = self.buffer.iter().rfind(|(batch, _)| batch.has_rows());
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn marks_that_wait_are_no_lag_and_what_is_not_read_yet_is() {
-        let marks = |from, to| Batch { clicks: Vec::new(), ..clicked_batch(from, to) };
+        let marks = |from, to| Batch { clicks: Vec::new(), rows: Vec::new(), ..clicked_batch(from, to) };
         let generation = Arc::new(Generation { id: "g".into(), topic: "t".into(), partitions: 1 });
         for part in [None, Some(TopicPart { generation, number: 0 })] {
             let (mut slot, _seats) = Slot::new("p", part.clone(), Some(10));

@@ -12,8 +12,10 @@ use ingest::ports::{
 };
 use ingest::stream::{Body, Partition, Record, StreamError, TopicPart};
 use schemas::batch::{BatchWriter, Cover};
-use schemas::click::{AgentInfo, Click, Utm, Verdict};
-use schemas::{Analytics, Class, ClickEvent, ClickId, Device, JournalId, LinkId, Method, Source, UtcMicros, wire};
+use schemas::click::{AgentInfo, Click, ClickRow, Utm, Verdict};
+use schemas::{
+    Analytics, Class, ClickBuilder, ClickEvent, ClickId, Device, JournalId, LinkId, Method, Source, UtcMicros, wire,
+};
 use tokio::sync::watch;
 
 use super::decode::{Batch, Clicked, Enrich};
@@ -66,20 +68,31 @@ pub(crate) fn names() -> Arc<LinkNames> {
     Arc::new(LinkNames { workspace: "default".into(), domain: "go.example.com".into(), code: "abc".into() })
 }
 
-/// A batch of one click at each position.
-pub(super) fn clicked_batch(from: u64, to: u64) -> Batch {
-    let journal = JournalId::new();
-    let one = |n: u64| Clicked {
-        journal,
+/// A click with nothing special about it, as it is judged.
+pub(crate) fn clicked(id: u128, time: i64) -> Clicked {
+    Clicked {
+        journal: JournalId::default(),
         provider: "".into(),
         is_internal: false,
         rate: 1.0,
-        click: click(u128::from(n), 1),
-    };
+        click_id: ClickId::from(id),
+        event_time: UtcMicros(time),
+        link_id: None,
+        source: Source::Origin,
+        class: Class::Human,
+        visitor: None,
+    }
+}
+
+/// A batch of one click at each position.
+pub(super) fn clicked_batch(from: u64, to: u64) -> Batch {
+    let mut rows = ClickBuilder::new();
+    (from..to).for_each(|n| rows.push(&click(u128::from(n), 1)));
     Batch {
         from,
         to,
-        clicks: (from..to).map(one).collect(),
+        clicks: (from..to).map(|n| clicked(u128::from(n), 1)).collect(),
+        rows: vec![rows.into_batch().unwrap()],
         shed: Vec::new(),
         oldest: Some(UtcMicros(1)),
         refused: Vec::new(),
@@ -136,9 +149,10 @@ pub(crate) struct Plain;
 pub(crate) const POISON: u128 = u128::MAX;
 
 impl Enrich for Plain {
-    fn click(&self, event: &ClickEvent<'_>, now: UtcMicros) -> Click {
+    fn row(&self, event: &ClickEvent<'_>, now: UtcMicros, then: &mut dyn FnMut(&ClickRow<'_>)) {
         assert_ne!(event.click_id, ClickId::from(POISON), "a record that breaks the enrichment");
-        Click { ingest_time: now, link_id: Some(event.link_id), ..click(event.click_id.as_u128(), event.event_time.0) }
+        let click = click(event.click_id.as_u128(), event.event_time.0);
+        then(&ClickRow { ingest_time: now, link_id: Some(event.link_id), ..click.as_row() });
     }
 
     fn class_of(&self, _: u64, is_head: bool, _: &dyn Fn() -> Option<IpAddr>) -> Option<Class> {

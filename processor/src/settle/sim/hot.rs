@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use schemas::sampling::is_kept;
 use schemas::time::HOUR;
-use schemas::{Click, ClickId, UtcMicros};
+use schemas::{Class, ClickId, UtcMicros};
 
 use super::redirect::{Frame, JournalState};
 use super::stream::stream;
@@ -14,7 +14,7 @@ use super::{LINK, MAX_SKEW, REPEAT, Rule, SKEW, World, ticks};
 use crate::hot::decode::Clicked;
 use crate::hot::judge::{Fate, Judge, Lateness, questions, rates_asked};
 use crate::hot::shed::Shed;
-use crate::hot::testing::{click, names};
+use crate::hot::testing::{clicked, names};
 use crate::hot::window::Window;
 use crate::sample::{Known, second_of};
 use crate::settle::ids::Spans;
@@ -223,7 +223,7 @@ impl World {
         let mut plan = Plan { base, txns, ..Plan::default() };
         for (partition, one) in &read {
             let (id, time, fate, read_at, is_shed) = match one {
-                Read::Click(one) => (one.click.click_id, one.click.event_time, judge.judge(one), one.rate, false),
+                Read::Click(one) => (one.click_id, one.event_time, judge.judge(one), one.rate, false),
                 Read::Shed(shed) => (shed.click_id, shed.event_time, judge.judge_shed(shed), shed.rate, true),
             };
             let row = self.event(id, time);
@@ -254,12 +254,12 @@ impl World {
     /// An event as the reader of a partition hands it over: kept or shed at its rate.
     fn handed_over(&self, which: usize, partition: usize, journal: usize, (id, time): (ClickId, UtcMicros)) -> Read {
         let journal = self.journals[journal].id;
-        let click = Click { link_id: Some(LINK), ..click(id.as_u128(), time.0) };
         let rates = &self.processes[which].rates;
         let is_internal = self.sampled_link(id).is_some();
         let rate = if is_internal { rates.get(&(partition, second_of(time))).copied().unwrap_or(1.0) } else { 1.0 };
         if is_kept(id, rate) {
-            return Read::Click(Box::new(Clicked { journal, provider: "".into(), is_internal, rate, click }));
+            let one = clicked(id.as_u128(), time.0);
+            return Read::Click(Box::new(Clicked { journal, is_internal, rate, link_id: Some(LINK), ..one }));
         }
         Read::Shed(Shed {
             before: 0,
@@ -268,7 +268,7 @@ impl World {
             event_time: time,
             link_id: LINK,
             names: names(),
-            class: click.verdict.class,
+            class: Class::Human,
             visitor: None,
             rate,
         })

@@ -12,12 +12,14 @@ use processor::classify::Classifier;
 use processor::enrich::{EnrichConfig, Enricher};
 use processor::geo::Geo;
 use processor::networks::{List, Meaning, Networks};
-use schemas::{UtcMicros, wire};
+use schemas::{ClickBuilder, UtcMicros, wire};
 
 use super::made_up::{self, Crowd};
 use super::places;
 use crate::table::Table;
 
+/// Records that become one batch of rows: about as many as are read at once.
+const AT_ONCE: usize = 2_500;
 /// Agents that are judged.
 const DECISIONS: u64 = 100_000;
 
@@ -38,10 +40,15 @@ pub(super) fn run(clicks: u64, table: &mut Table) -> Result<()> {
     };
     let rows = |records: &[Vec<u8>]| -> Result<usize> {
         let mut located = 0;
-        for record in records {
-            let click = enricher.click(&wire::decode(record)?, UtcMicros(0));
-            located += usize::from(click.city.is_some());
-            black_box(click);
+        for read in records.chunks(AT_ONCE) {
+            let mut rows = ClickBuilder::with_capacity(read.len());
+            for record in read {
+                enricher.event_row(&wire::decode(record)?, UtcMicros(0), |row| {
+                    located += usize::from(row.city.is_some());
+                    rows.push_row(row);
+                });
+            }
+            black_box(rows.into_batch()?);
         }
         Ok(located)
     };
