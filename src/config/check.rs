@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use super::{Backend, Config, Partitions, classify, edge_logs, fluvio, privacy};
+use super::{Backend, Config, Partitions, Span, classify, edge_logs, fluvio, privacy};
 
 /// Schemes of addresses that a lake may have.
 const LAKES: [&str; 4] = ["file", "s3", "gs", "az"];
+
+/// The least lag that can be promised.
+const LEAST_LAG: Duration = Duration::from_secs(2);
 
 /// Schemes of addresses that a link store may have.
 const LINKS: [&str; 3] = ["postgres", "postgresql", "sqlite"];
@@ -43,6 +46,7 @@ pub(crate) fn problems(config: &Config) -> Vec<String> {
     wrong.extend(config.behaviour.problems());
     sharing(config, &mut wrong);
     log_rules(config, &mut wrong);
+    lag_rules(config, &mut wrong);
     lake_storage(config, &mut wrong);
     link_store(config, &mut wrong);
     if config.journal.reserve >= config.journal.max_bytes {
@@ -184,6 +188,24 @@ fn sharing(config: &Config, wrong: &mut Vec<String>) {
     }
 }
 
+/// A lag that can be kept.
+fn lag_rules(config: &Config, wrong: &mut Vec<String>) {
+    let process = &config.process;
+    if process.lag_limit.0 < LEAST_LAG {
+        wrong.push(format!(
+            "process.lag_limit ({}) must be at least {}: commits take their time, and links would be sampled for that alone",
+            process.lag_limit,
+            Span(LEAST_LAG)
+        ));
+    } else if process.lag_limit.0 < 5 * process.commit_after.0 {
+        wrong.push(format!(
+            "process.lag_limit ({}) must be at least five times process.commit_after ({}): what only waits for its commit \
+             would be taken for a backlog",
+            process.lag_limit, process.commit_after
+        ));
+    }
+}
+
 /// Storage that lakes can be in.
 fn lake_storage(config: &Config, wrong: &mut Vec<String>) {
     if let Some((scheme, _)) = config.lake.split_once("://").filter(|(scheme, _)| !LAKES.contains(scheme)) {
@@ -238,6 +260,12 @@ mod tests {
         assert!(broken(|c| c.redirect.domains.clear()).contains("redirect.domains"));
         assert!(broken(|c| c.redirect.domains = vec!["a b".into()]).contains("redirect.domains"));
         assert!(broken(|c| c.query.listen = c.manage.listen).contains("the same address as manage.listen"));
+        assert!(broken(|c| c.process.lag_limit = span(0)).contains("process.lag_limit (0s) must be at least 2s"));
+        assert_eq!(broken(|c| c.process.lag_limit = span(2)), "");
+        assert!(
+            broken(|c| (c.process.lag_limit, c.process.commit_after) = (span(4), span(1)))
+                .contains("commit_after (1s)")
+        );
         assert!(broken(|c| c.journal.reserve = c.journal.max_bytes).contains("journal.reserve"));
         assert!(broken(|c| c.edge_logs.watch = vec!["ftp://x/y".into()]).contains("s3://"));
         assert!(broken(|c| c.edge_logs.watch = vec!["./a".into(), "./a".into()]).contains("twice"));

@@ -200,7 +200,7 @@ impl Committer {
         if let (false, Some(at)) = (self.arriving.is_empty(), self.not_before) {
             wake = wake.min(at);
         }
-        if let Some(at) = self.steering.wake_at() {
+        if let (0, Some(at)) = (self.backlog(), self.steering.wake_at()) {
             wake = wake.min(at);
         }
         wake
@@ -333,6 +333,7 @@ impl Committer {
                     slot.read_again();
                 }
             }
+            News::End(end) => slot.end = slot.end.max(end),
             News::Sealed(end) => slot.sealed_at = Some(end),
             News::Failing(reason) => slot.failing = Some(reason),
             News::Drained => {}
@@ -378,9 +379,11 @@ impl Committer {
         let mut is_any_dropped = false;
         for slot in self.slots.values_mut() {
             let stored = clicks.txn(&slot.app_id);
+            let before = slot.position();
             match slot.compare(stored) {
                 Outcome::Unchanged => {}
                 Outcome::Landed { seen } => {
+                    self.steering.brought(slot.position().saturating_sub(before));
                     for (id, time) in seen {
                         self.window.insert(id, time);
                     }
@@ -397,13 +400,16 @@ impl Committer {
         }
     }
 
-    /// Has the controller look at lag and backlog, if it is time.
+    /// Has the controller look at what has landed, and what is left.
     fn steer(&mut self) {
-        let backlog = self.slots.values().map(|slot| slot.end.saturating_sub(slot.position())).sum();
-        let age = self.oldest().map(|oldest| UtcMicros::now().since(oldest));
-        if self.steering.look(Instant::now(), age, backlog) {
+        if self.steering.look(Instant::now(), self.backlog()) {
             self.tell();
         }
+    }
+
+    /// What the lake lacks and isn't only marks.
+    fn backlog(&self) -> u64 {
+        self.slots.values().map(Slot::lag).sum()
     }
 
     /// The time of the oldest click that is buffered.

@@ -32,6 +32,8 @@ const END_DEADLINE: Duration = Duration::from_secs(5);
 const READ_ON_BYTES: usize = 16 << 20;
 /// How long a read may wait then.
 const READ_ON_WAIT: Duration = Duration::from_secs(1);
+/// How often a partition's end is looked for while there is no room for what has been read.
+const END_AGAIN: Duration = Duration::from_secs(1);
 /// Bytes of one permit of the budget.
 pub(super) const PERMIT_BYTES: usize = 1_024;
 
@@ -57,6 +59,8 @@ pub(super) struct Message {
 pub(super) enum News {
     /// Records, their part of the budget, and the partition's end as far as known.
     Batch(Batch, OwnedSemaphorePermit, u64),
+    /// The partition's end, while there is no room for what has been read.
+    End(u64),
     /// There is no record after this position, and there never will be.
     Sealed(u64),
     /// The partition can't be read on now; it is tried again.
@@ -206,7 +210,7 @@ impl Reader {
     async fn hand_over(&mut self, seat: Seat, from: u64, records: Vec<Record>) -> bool {
         let read_at = Instant::now();
         let permits = (weigh(&records) / PERMIT_BYTES + 1).min(self.budget_permits as usize) as u32;
-        let Ok(mut permit) = Arc::clone(&self.budget).acquire_many_owned(permits).await else { return false };
+        let Some(mut permit) = self.room(seat, permits).await else { return false };
         let to = behind(from, &records);
         let by = By { enrich: Arc::clone(&self.enrich), shedder: Arc::clone(&self.shedder), read_at };
         let batch = by.decode_apart(from, records).await;
@@ -215,6 +219,27 @@ impl Reader {
         drop(permit.split(permits as usize - left));
         let end = self.end().await.unwrap_or(to).max(to);
         self.tell(seat, News::Batch(batch, permit, end)).await
+    }
+
+    /// Waits for room. Meanwhile the partition's end is told, else a backlog would seem to be as small as it was. `None` when
+    /// nobody takes it any more.
+    async fn room(&mut self, seat: Seat, permits: u32) -> Option<OwnedSemaphorePermit> {
+        let room = Arc::clone(&self.budget).acquire_many_owned(permits);
+        tokio::pin!(room);
+        loop {
+            let end = async {
+                tokio::time::sleep(END_AGAIN).await;
+                self.end().await
+            };
+            tokio::select! {
+                biased;
+                permit = &mut room => return permit.ok(),
+                end = end => if let Some(end) = end {
+                    // who is too busy to hear of it will be told again
+                    let _told = self.out.try_send(Message { slot: self.slot, seat: seat.number, news: News::End(end) });
+                },
+            }
+        }
     }
 
     async fn tell(&mut self, seat: Seat, news: News) -> bool {

@@ -22,10 +22,10 @@ pub(super) struct Steering {
     controller: Controller,
     cap: Arc<Cap>,
     limit: Duration,
-    /// The greatest age seen since the last look; `None` when nothing was.
-    lag: Option<Duration>,
-    /// What the last look had.
-    last_lag: Duration,
+    /// The age of the oldest click of a group that has landed since the last look.
+    landed: Option<Duration>,
+    /// Records brought into the lake.
+    done: u64,
     internal: Internal,
     /// The share of clicks of `internal` links that was kept of late.
     rate: f64,
@@ -40,8 +40,8 @@ impl Steering {
             controller: Controller::new(config.lag_limit, config.commit_after),
             cap,
             limit: config.lag_limit,
-            lag: None,
-            last_lag: Duration::ZERO,
+            landed: None,
+            done: 0,
             internal: Internal::default(),
             rate: 1.0,
             metrics,
@@ -60,28 +60,28 @@ impl Steering {
 
     /// Takes note of a group that has landed: the age of its oldest click, and what became of clicks.
     pub(super) fn landed(&mut self, age: Duration, counts: &Landed) {
-        self.lag = self.lag.max(Some(age));
+        self.landed = Some(age);
         self.internal.kept += counts.internal;
         self.internal.shed += counts.shed.values().sum::<u64>();
     }
 
-    /// When to look next though nothing happens: while clicks are sampled, as nothing may be what ends it.
+    /// Takes note of records that the lake has now.
+    pub(super) fn brought(&mut self, records: u64) {
+        self.done += records;
+    }
+
+    /// When to look next though nothing lands, as nothing is left that could: while clicks are sampled, for that may be what
+    /// ends it.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         self.controller.cap().and(self.controller.due())
     }
 
-    /// Looks, if it is time; `age` is that of the oldest click that is buffered, `backlog` the records that aren't in the
-    /// lake. Returns whether something is to be told of it.
-    pub(super) fn look(&mut self, now: Instant, age: Option<Duration>, backlog: u64) -> bool {
-        self.lag = self.lag.max(age);
-        if self.controller.due().is_some_and(|due| now < due) {
-            return false;
-        }
-        // between two groups nothing is seen of a backlog's age: that is none that is low
-        let unseen = if backlog > 0 { self.last_lag } else { Duration::ZERO };
-        let lag = self.lag.take().unwrap_or(unseen);
-        self.last_lag = lag;
-        let look = Look { lag, backlog, heaviest: self.cap.take_heaviest() };
+    /// Looks, if there is something to see; `backlog`: the records that aren't in the lake. Returns whether something is to
+    /// be told of it.
+    pub(super) fn look(&mut self, now: Instant, backlog: u64) -> bool {
+        let is_idle = backlog == 0 && self.wake_at().is_some_and(|at| at <= now);
+        let Some(lag) = self.landed.take().or(is_idle.then_some(Duration::ZERO)) else { return false };
+        let look = Look { lag, backlog, done: self.done, heaviest: self.cap.take_heaviest() };
         let (step, limit) = (self.controller.look(now, look), self.limit);
         match step {
             Step::Same => {}
@@ -118,18 +118,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_backlog_of_which_nothing_is_seen_for_a_while_is_as_old_as_it_was() {
+    fn only_what_lands_is_looked_at_and_what_is_idle() {
         let config = HotConfig { lag_limit: Duration::from_secs(2), ..HotConfig::default() };
         let mut steering = Steering::new(&config, Metrics::default(), Arc::default());
-        let (start, old) = (Instant::now(), Some(Duration::from_secs(3)));
+        let start = Instant::now();
         let at = |n: u32| start + n * Duration::from_millis(100);
-        assert!(!steering.look(at(0), old, 100));
-        assert!(steering.look(at(1), old, 200), "it begins");
-        for n in 2..20 {
-            steering.look(at(n), None, 200);
-            assert!(steering.rate().is_some(), "{n}");
+        for n in 0..20 {
+            assert!(!steering.look(at(n), 1_000), "nothing lands");
         }
-        let ended: Vec<u32> = (20..40).filter(|n| steering.look(at(*n), None, 0)).collect();
+        let lands = |steering: &mut Steering, n: u32, backlog| {
+            steering.landed(Duration::from_secs(3), &Landed::default());
+            steering.brought(10);
+            steering.look(at(n), backlog)
+        };
+        assert!(!lands(&mut steering, 20, 1_000));
+        assert!(lands(&mut steering, 21, 2_000), "it begins");
+        for n in 22..60 {
+            assert!(!steering.look(at(n), 2_000) && steering.rate().is_some(), "{n}");
+        }
+        assert!(steering.wake_at().is_some_and(|wake| wake <= at(60)));
+        let ended: Vec<u32> = (60..80).filter(|n| steering.look(at(*n), 0)).collect();
         assert_eq!((ended.len(), steering.rate()), (1, None), "nothing is left");
+        assert_eq!(steering.wake_at(), None);
     }
 }

@@ -1,57 +1,58 @@
-//! Whether to sample, and how much: lag and its trend in, a cap out. Pure.
+//! Whether to sample, and how much: what has landed in, a cap out. Pure.
 //!
 //! ```text
-//!  lag
+//!  strain = lag, or the time that the backlog takes at the pace of late, whichever is less
 //!  limit ├──────────────────────────── promised
-//!  7/10  ├──── and not draining: the cap goes down to a quarter, each step
-//!  4/10  ├──── and not draining: the cap goes down to a half, each step
+//!  7/10  ├──── and not draining soon: the cap goes down to a quarter, each step
+//!  4/10  ├──── and rising: to a quarter, each step; falling, but not soon gone: to a half
 //!        │     in between: nothing changes
 //!  1/8   ├──── or lower, for a while: the cap doubles; when nothing reaches it any more, sampling ends
 //!      0 ┘
 //! ```
 //! The cap is how many clicks of one link each partition keeps of a second. So what is heavy is thinned first, and what
-//! is light is never touched. A step is judged by what came of it: the next one is not before the backlog has been looked at
-//! under the new cap. A backlog that drains by itself soon is left alone, however old its events are: after a long stop
-//! nothing need be lost for what a minute's work brings in.
+//! is light is never touched.
+//!
+//! One group may tell of what is just passing, so several must agree before sampling begins; and a backlog that drains by
+//! itself soon, as after a stop, is left alone, however old its clicks are. A step is judged by what came of it: the next one
+//! is not before groups have landed that were read under the new cap. So where none lands, as the lake is away, nothing
+//! is thinned: that would help nobody.
+//!
+//! The pace at which sampling began is what can be borne with every click kept. Once clearly less is offered, all is kept
+//! again at once.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use super::trend::{Point, Trend, gone_after};
 
 /// The cap that sampling begins with, unless it is known that no link comes near it.
 const FIRST_CAP: u32 = 256;
-/// Looks in the time of the limit.
+/// Looks in the time of the limit, at most.
 const LOOKS: u32 = 20;
 /// A step up is not before so much of the limit has gone by in calm.
 const REST: u32 = 10;
+/// So many looks must agree before sampling begins.
+const AGREE: usize = 3;
+/// So many before there is less of it, and before it begins when it is urgent.
+const AGREE_SOON: usize = 2;
+/// Groups that land first after a step were read before it.
+const READ_BEFORE: u32 = 1;
+/// Looks back that tell where a strain goes.
+const BACK: usize = 6;
+/// This share of what could be borne surely can be again.
+const SURELY: f64 = 0.75;
 
-/// What is seen of the stream.
+/// What is seen when a group has landed, or while nothing is left that could.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// The greatest age of an event at the moment when it came into the lake, or that is not in it, since the last look.
+    /// The age of the oldest click of the group at the moment when it came into the lake; 0 without a click.
     pub lag: Duration,
     /// Records of the stream that are not in the lake.
     pub backlog: u64,
+    /// Records that have been brought into it, ever, sampled away or not.
+    pub done: u64,
     /// The most clicks of one link and second that a partition had since the last look, as far as they were counted.
     pub heaviest: u32,
-}
-
-/// What two looks tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Trend {
-    is_falling: bool,
-    /// How long until nothing is left of the backlog, at this pace; `None`: for ever.
-    drain: Option<Duration>,
-}
-
-impl Trend {
-    /// The backlog shrinks by what is done beyond what is offered.
-    fn between(before: &Look, after: &Look, time: Duration) -> Self {
-        let drain = match before.backlog.checked_sub(after.backlog) {
-            _ if after.backlog == 0 => Some(Duration::ZERO),
-            None | Some(0) => None,
-            Some(less) => Some(time.mul_f64(after.backlog as f64 / less as f64)),
-        };
-        Self { is_falling: after.lag < before.lag, drain }
-    }
 }
 
 /// What a look has led to.
@@ -76,16 +77,35 @@ pub struct Controller {
     low: Duration,
     every: Duration,
     cap: Option<u32>,
-    last: Option<(Instant, Look)>,
+    trend: Trend,
+    last: Option<Instant>,
+    /// The strain of late, since when it has been high or since the last step.
+    high: VecDeque<(Instant, Duration)>,
+    /// Groups that are still to come of those that were read before the last step.
+    read_before: u32,
+    /// The most clicks of one link and second since the last step.
+    heaviest: u32,
+    /// The pace at which sampling began.
+    borne: f64,
     calm_since: Option<Instant>,
 }
 
 impl Controller {
     /// Of a promised `limit`. `normal` is the lag of a stream without a backlog: below twice that nothing is high.
     pub fn new(limit: Duration, normal: Duration) -> Self {
-        let low = (limit / 8).max(2 * normal).min(limit / 3);
-        let every = (limit / LOOKS).max(Duration::from_millis(50));
-        Self { limit, low, every, cap: None, last: None, calm_since: None }
+        Self {
+            limit,
+            low: (limit / 8).max(2 * normal).min(limit / 3),
+            every: (limit / LOOKS).max(Duration::from_millis(50)),
+            cap: None,
+            trend: Trend::default(),
+            last: None,
+            high: VecDeque::with_capacity(BACK),
+            read_before: 0,
+            heaviest: 0,
+            borne: 0.0,
+            calm_since: None,
+        }
     }
 
     /// The cap in force; `None`: all is kept.
@@ -93,42 +113,74 @@ impl Controller {
         self.cap
     }
 
-    /// When the next look is due; at once before the first.
+    /// When to look though nothing lands; at once before the first look.
     pub fn due(&self) -> Option<Instant> {
-        self.last.map(|(at, _)| at + self.every)
+        self.last.map(|at| at + self.every)
     }
 
-    /// Takes in what is seen at `now`, once it is due.
+    /// Takes in what is seen at `now`.
     pub fn look(&mut self, now: Instant, look: Look) -> Step {
-        let Some((at, before)) = self.last.replace((now, look)) else { return Step::Same };
-        let trend = Trend::between(&before, &look, now - at);
-        let is_soon = trend.is_falling && trend.drain.is_some_and(|drain| drain <= self.limit / 2);
-        let (high, urgent) = (self.limit.mul_f64(0.4), self.limit.mul_f64(0.7));
-        if look.lag >= high && !is_soon {
-            self.calm_since = None;
-            return self.down(&look, if look.lag >= urgent { 4 } else { 2 });
+        let Look { lag, backlog, done, heaviest } = look;
+        self.heaviest = self.heaviest.max(heaviest);
+        if self.read_before > 0 && backlog > 0 {
+            self.read_before -= 1;
+            return Step::Same;
         }
-        if look.lag > self.low || self.cap.is_none() {
+        if self.due().is_some_and(|due| now < due) {
+            return Step::Same;
+        }
+        self.last = Some(now);
+        self.trend.add(Point { at: now, lag, backlog, done });
+        let strain = self.trend.strain(self.low);
+        if strain >= self.limit.mul_f64(0.4) {
+            self.calm_since = None;
+            return self.strained(now, strain);
+        }
+        self.high.clear();
+        if strain > self.low || self.cap.is_none() {
             self.calm_since = None;
             return Step::Same;
         }
         let since = *self.calm_since.get_or_insert(now);
-        if now - since < self.limit / REST {
-            return Step::Same;
-        }
-        self.calm_since = Some(now);
-        self.up(&look)
+        self.calm(now, now - since)
     }
 
-    fn down(&mut self, look: &Look, by: u32) -> Step {
+    /// What a high strain leads to.
+    fn strained(&mut self, now: Instant, strain: Duration) -> Step {
+        if self.high.len() == BACK {
+            self.high.pop_front();
+        }
+        self.high.push_back((now, strain));
+        let is_urgent = strain >= self.limit.mul_f64(0.7);
+        // once clicks are sampled anyway, they are until it drains well
+        let (agree, soon) = match self.cap {
+            None if is_urgent => (AGREE_SOON, self.limit),
+            None => (AGREE, self.limit),
+            Some(_) => (AGREE_SOON, self.limit / 2),
+        };
+        let gone_after = gone_after(&self.high);
+        if self.high.len() < agree || gone_after.is_some_and(|after| after <= soon) {
+            return Step::Same;
+        }
+        if self.cap.is_none() {
+            self.borne = self.trend.pace();
+        }
+        self.down(if is_urgent || gone_after.is_none() { 4 } else { 2 })
+    }
+
+    fn down(&mut self, by: u32) -> Step {
         // a cap above all that comes would change nothing
-        let reached = if look.heaviest > 0 { look.heaviest } else { u32::MAX };
+        let reached = if self.heaviest > 0 { self.heaviest } else { u32::MAX };
         let next = match self.cap {
             None => FIRST_CAP.min(reached / by),
             Some(cap) => cap.min(reached) / by,
         };
         let (before, next) = (self.cap, next.max(1));
         self.cap = Some(next);
+        self.high.clear();
+        // how many records come in, and how long they wait, is another matter from here on
+        self.trend = Trend::default();
+        (self.read_before, self.heaviest) = (READ_BEFORE, 0);
         match before {
             None => Step::Begin(next),
             Some(cap) if cap == next => Step::Same,
@@ -136,120 +188,22 @@ impl Controller {
         }
     }
 
-    fn up(&mut self, look: &Look) -> Step {
-        let next = self.cap.map_or(u32::MAX, |cap| cap.saturating_mul(2));
-        if next > look.heaviest {
-            self.cap = None;
-            return Step::End;
+    /// What so long a calm leads to.
+    fn calm(&mut self, now: Instant, calm: Duration) -> Step {
+        let is_over = self.trend.offered().is_some_and(|offered| offered <= self.borne * SURELY);
+        let (next, rest) = match self.cap.map_or(u32::MAX, |cap| cap.saturating_mul(2)) {
+            _ if is_over => (None, self.every),
+            next => (Some(next).filter(|next| *next <= self.heaviest), self.limit / REST),
+        };
+        if calm < rest {
+            return Step::Same;
         }
-        self.cap = Some(next);
-        Step::Up(next)
+        self.calm_since = Some(now);
+        self.trend = Trend::default();
+        (self.cap, self.heaviest) = (next, 0);
+        next.map_or(Step::End, Step::Up)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMIT: Duration = Duration::from_secs(300);
-    const EVERY: u64 = 15;
-
-    fn controller() -> Controller {
-        Controller::new(LIMIT, Duration::from_secs(1))
-    }
-
-    fn look(lag: u64, backlog: u64, heaviest: u32) -> Look {
-        Look { lag: Duration::from_secs(lag), backlog, heaviest }
-    }
-
-    /// Looks one after another, each when it is due.
-    fn steps(controller: &mut Controller, start: Instant, looks: &[Look]) -> Vec<Step> {
-        let at = |n: usize| start + Duration::from_secs(EVERY * n as u64);
-        looks.iter().enumerate().map(|(n, look)| controller.look(at(n), *look)).collect()
-    }
-
-    #[test]
-    fn a_look_is_due_a_twentieth_of_the_limit_after_the_last() {
-        let (mut controller, start) = (controller(), Instant::now());
-        assert_eq!(controller.due(), None);
-        controller.look(start, look(0, 0, 0));
-        assert_eq!(controller.due(), Some(start + Duration::from_secs(EVERY)));
-    }
-
-    #[test]
-    fn nothing_happens_below_four_tenths_or_before_a_trend_is_known() {
-        use Step::{Begin, Same};
-        let looks = [look(119, 100, 0), look(119, 200, 0), look(119, 300, 0), look(120, 400, 0)];
-        assert_eq!(steps(&mut controller(), Instant::now(), &looks), [Same, Same, Same, Begin(256)]);
-        assert_eq!(controller().look(Instant::now(), look(9_999, 1, 0)), Same);
-    }
-
-    #[test]
-    fn the_cap_goes_down_while_the_backlog_does_not_drain_and_faster_when_it_is_urgent() {
-        use Step::{Begin, Down, Same};
-        let looks = [
-            look(120, 100, 0),
-            look(125, 200, 0),     // begins
-            look(130, 300, 5_000), // heavier than the cap: half of the cap
-            look(135, 400, 600),   // half of 128
-            look(140, 500, 40),    // nothing reaches 64: half of what comes
-            look(210, 600, 40),    // a quarter
-            look(215, 600, 40),
-            look(220, 600, 40), // no lower than one
-        ];
-        let expected = [Same, Begin(256), Down(128), Down(64), Down(20), Down(5), Down(1), Same];
-        assert_eq!(steps(&mut controller(), Instant::now(), &looks), expected);
-    }
-
-    #[test]
-    fn a_backlog_that_drains_by_itself_is_left_alone_and_one_that_drains_too_slowly_is_not() {
-        // two hours behind after a stop: a tenth less each time, gone within half the limit
-        let soon: Vec<Look> = (0..8).map(|n| look(7_200 - 900 * n, 1_000_000 - 100_000 * n, 0)).collect();
-        assert!(steps(&mut controller(), Instant::now(), &soon).iter().all(|step| *step == Step::Same));
-        let late: Vec<Look> = (0..3).map(|n| look(7_200 - 10 * n, 1_000_000 - 1_000 * n, 0)).collect();
-        assert_eq!(steps(&mut controller(), Instant::now(), &late)[1], Step::Begin(256));
-        // fewer records, and yet older ones: whatever drains, it isn't what waits longest
-        let older: Vec<Look> = (0..3).map(|n| look(150 + n, 1_000 - 200 * n, 0)).collect();
-        assert_eq!(steps(&mut controller(), Instant::now(), &older)[1], Step::Begin(256));
-    }
-
-    #[test]
-    fn after_the_peak_the_cap_doubles_after_each_rest_until_nothing_reaches_it() {
-        use Step::{Begin, End, Same, Up};
-        let mut controller = controller();
-        let start = Instant::now();
-        let looks = [look(120, 100, 400), look(120, 200, 400)];
-        assert_eq!(steps(&mut controller, start, &looks), [Same, Begin(200)]);
-        let calm: Vec<Look> = [900, 900, 900, 900, 900, 700, 300, 300, 300].map(|heaviest| look(3, 0, heaviest)).into();
-        let got = steps(&mut controller, start + Duration::from_secs(60), &calm);
-        // calm since the first of them; a rest is two looks
-        assert_eq!(got, [Same, Same, Up(400), Same, Up(800), Same, End, Same, Same]);
-        assert_eq!(controller.cap(), None);
-    }
-
-    #[test]
-    fn between_low_and_high_nothing_changes_and_calm_begins_anew() {
-        let mut controller = controller();
-        let start = Instant::now();
-        steps(&mut controller, start, &[look(120, 100, 400), look(120, 200, 400)]);
-        let looks: Vec<Look> = [3, 3, 60, 3, 3, 60, 100, 119].map(|lag| look(lag, 50, 400)).into();
-        let got = steps(&mut controller, start + Duration::from_secs(60), &looks);
-        assert!(got.iter().all(|step| *step == Step::Same), "{got:?}");
-        assert_eq!(controller.cap(), Some(200));
-    }
-
-    #[test]
-    fn a_short_limit_knows_what_is_normal() {
-        let mut controller = Controller::new(Duration::from_secs(6), Duration::from_millis(800));
-        assert_eq!(controller.low, Duration::from_millis(1_600));
-        assert_eq!(Controller::new(Duration::from_secs(3), Duration::from_secs(9)).low, Duration::from_secs(1));
-        let start = Instant::now();
-        let at = |n: u32| start + n * Duration::from_millis(300);
-        controller.look(at(0), look(3, 10, 0));
-        assert_eq!(controller.look(at(1), look(3, 20, 9)), Step::Begin(4));
-        let normal = Look { lag: Duration::from_millis(1_500), backlog: 3, heaviest: 0 };
-        assert_eq!(controller.look(at(2), normal), Step::Same);
-        assert_eq!(controller.look(at(3), normal), Step::Same);
-        assert_eq!(controller.look(at(4), normal), Step::End, "nothing heavy comes any more");
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@
 //!                                                 │
 //! whoever can't tell that an id is new ◄── the lowest rate recorded for the link near the record's time
 //! ```
-//! * [`control`]: whether to sample, and how far the cap goes down or up; pure
+//! * [`control`]: whether to sample, and how far the cap goes down or up; `trend`: what that is told by; both pure
 //! * [`thin`]: which rate a link's second gets, once and for all; pure
 //! * `lowest`: the lowest rates near some records; pure. `book`: the same from the lake, and into it
 //!
@@ -29,6 +29,7 @@ mod lowest;
 #[cfg(test)]
 mod sim;
 pub mod thin;
+mod trend;
 
 pub use book::rate_in_force;
 pub(crate) use book::{LINES, Rate, RateBook};
