@@ -301,6 +301,40 @@ impl By {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hot::testing::{Log, Plain};
+
+    #[tokio::test]
+    async fn where_a_partition_ends_is_told_while_there_is_no_room_for_what_was_read() {
+        let log = Log::new();
+        log.click(1, 1);
+        let ((seats, of), (out, mut news)) = (watch::channel(Seat { number: 0, from: 0 }), mpsc::channel(4));
+        let budget = Arc::new(Semaphore::new(1));
+        let room = Arc::clone(&budget).acquire_owned().await.unwrap();
+        let reader = Reader {
+            slot: 0,
+            partition: log.partition(),
+            enrich: Arc::new(Plain),
+            shedder: Arc::new(Mutex::new(Shedder::new(Arc::default()))),
+            out,
+            seats: of,
+            budget,
+            budget_permits: 1,
+            cancel: CancellationToken::new(),
+        };
+        let reading = tokio::spawn(reader.run());
+        let mut told = async || match news.recv().await.map(|message| message.news) {
+            Some(News::End(end)) => (end, false),
+            Some(News::Batch(batch, _, end)) => (end, batch.to == 1),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told().await, (1, false));
+        let end = log.click(2, 1);
+        assert_eq!(told().await, (end, false), "more has come");
+        drop(room);
+        assert_eq!(told().await, (end, true));
+        drop(seats);
+        reading.await.unwrap();
+    }
 
     #[test]
     fn a_shutdown_reads_to_the_end_or_so_much() {
