@@ -1,9 +1,10 @@
 //! The service: everything this crate can answer, for callers in the same process and for the HTTP listener alike.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use schemas::Principal;
+use schemas::{ClickId, Principal};
 
 use crate::config::QueryConfig;
 use crate::dashboard::Sessions;
@@ -128,13 +129,13 @@ impl QueryService {
         status.seen_by(principal).map_err(|error| QueryError::lake(ASKING, error))
     }
 
-    /// Recounts table `clicks`: duplicate ids, classes, rules that rows must keep. Records of one request are at most
-    /// `max_skew` apart. No deadline: it reads all of it.
+    /// Recounts table `clicks`: duplicate ids, classes, rules that rows must keep, and whether each of `answered` has a row.
+    /// Records of one request are at most `max_skew` apart. No deadline: it reads all of it.
     ///
     /// # Errors
     /// Those of the lake.
-    pub async fn verify(&self, max_skew: Duration) -> Result<VerifyReport, QueryError> {
-        self.0.engine.spawn(verify::verify(Arc::clone(&self.0.engine), max_skew)).join().await?
+    pub async fn verify(&self, max_skew: Duration, answered: HashSet<ClickId>) -> Result<VerifyReport, QueryError> {
+        self.0.engine.spawn(verify::verify(Arc::clone(&self.0.engine), max_skew, answered)).join().await?
     }
 
     /// A key that logs one browser in, once, as the owner of `token`; for the link that `up` prints. It is good for

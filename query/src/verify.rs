@@ -5,7 +5,7 @@
 
 mod hours;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,12 +47,24 @@ pub struct VerifyReport {
     pub reused_ids: u64,
     /// Some of those ids.
     pub duplicate_ids: Vec<String>,
+    /// Clicks that are known to have been answered and brought in, each of which was looked for.
+    pub answered: u64,
+    /// Those of them that have no row.
+    pub missing: u64,
+    /// Some of their ids.
+    pub missing_ids: Vec<String>,
     /// Rows that break a rule, by rule; only rules that are broken.
     pub broken: BTreeMap<String, u64>,
 }
 
-/// Recounts table `clicks`. Two rows of one id that are at most `max_skew` apart are one request.
-pub(crate) async fn verify(engine: Arc<Engine>, max_skew: Duration) -> Result<VerifyReport, QueryError> {
+/// Recounts table `clicks`, in which each of `answered` must have a row. Two rows of one id that are at most `max_skew` apart
+/// are one request.
+pub(crate) async fn verify(
+    engine: Arc<Engine>,
+    max_skew: Duration,
+    answered: HashSet<ClickId>,
+) -> Result<VerifyReport, QueryError> {
+    let (asked, mut missing) = (answered.len() as u64, answered);
     let snapshot = engine.tables.snapshot(Table::Clicks, None).await?;
     let operator = Principal { workspace: None, scope: Scope::Admin };
     let session = engine.session();
@@ -60,7 +72,8 @@ pub(crate) async fn verify(engine: Arc<Engine>, max_skew: Duration) -> Result<Ve
     let by_class = by_class(&clicks).await?;
     let rows = by_class.values().sum();
     let broken = broken(&clicks).await?;
-    let Ids { duplicates, reused: reused_ids, examples: duplicate_ids } = ids(&clicks, rows, max_skew).await?;
+    let found = ids(&clicks, rows, max_skew, &mut missing).await?;
+    let Ids { duplicates, reused: reused_ids, examples: duplicate_ids } = found;
     let mut wrong = broken;
     let snapshot_of_hours = engine.tables.snapshot(Table::ClicksHourly, None).await?;
     let hourly = session.read_table(engine.tables.provider(&snapshot_of_hours, &operator));
@@ -70,7 +83,7 @@ pub(crate) async fn verify(engine: Arc<Engine>, max_skew: Duration) -> Result<Ve
     {
         wrong.insert("rows_differ_from_log".to_owned(), logged.abs_diff(rows));
     }
-    let ok = duplicates == 0 && wrong.is_empty();
+    let ok = duplicates == 0 && missing.is_empty() && wrong.is_empty();
     Ok(VerifyReport {
         ok,
         version: snapshot.version,
@@ -79,6 +92,9 @@ pub(crate) async fn verify(engine: Arc<Engine>, max_skew: Duration) -> Result<Ve
         duplicates,
         reused_ids,
         duplicate_ids,
+        answered: asked,
+        missing: missing.len() as u64,
+        missing_ids: missing.iter().take(EXAMPLES).map(ClickId::to_string).collect(),
         broken: wrong,
     })
 }
@@ -136,7 +152,13 @@ struct Ids {
     examples: Vec<String>,
 }
 
-async fn ids(clicks: &DataFrame, rows: u64, max_skew: Duration) -> Result<Ids, QueryError> {
+/// Looks for ids that come more than once, and takes those that come out of `missing`.
+async fn ids(
+    clicks: &DataFrame,
+    rows: u64,
+    max_skew: Duration,
+    missing: &mut HashSet<ClickId>,
+) -> Result<Ids, QueryError> {
     let passes = u128::from(rows.div_ceil(IDS_AT_A_TIME).max(1));
     let apart = i64::try_from(max_skew.as_micros()).unwrap_or(i64::MAX);
     let mut found = Ids::default();
@@ -154,6 +176,9 @@ async fn ids(clicks: &DataFrame, rows: u64, max_skew: Duration) -> Result<Ids, Q
                 // the last bits are random in ids of every kind
                 if id.as_u128() % passes != pass {
                     continue;
+                }
+                if !missing.is_empty() {
+                    missing.remove(&id);
                 }
                 let Some(others) = seen.get_mut(&id.as_u128()) else {
                     seen.insert(id.as_u128(), Times { first: *time, more: Vec::new() });

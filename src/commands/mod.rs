@@ -1,5 +1,6 @@
 //! One file per command. A command reads its arguments, asks the crates, and prints; it decides nothing itself.
 
+mod answered;
 mod backfill;
 mod classify;
 mod compact;

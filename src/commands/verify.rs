@@ -14,6 +14,7 @@ use schemas::UtcMicros;
 use schemas::tables::Table;
 use serde::Serialize;
 
+use super::answered::answered;
 use super::{edge_hours, open, print};
 use crate::cli::Json;
 use crate::config::{Backend, Config};
@@ -83,9 +84,11 @@ pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode
         tokio::time::sleep(BETWEEN_LOOKS).await;
         journals = self::journals(&store, &lake, config).await?;
     }
+    let held = journals.iter().filter_map(|journal| Some((journal.id.parse().ok()?, journal.in_lake))).collect();
+    let answered = answered(&lake, &config.journal_dir(), held).await?;
     let stream = lost_offsets(&lake, &store).await?;
     let complete_through = store.complete_through(UtcMicros::now()).await?;
-    let clicks = open::query_service(config).await?.verify(config.edge.max_skew.0).await?;
+    let clicks = open::query_service(config).await?.verify(config.edge.max_skew.0, answered).await?;
     let (edge_logs, now) = (unfinished(&lake).await?, UtcMicros::now());
     let deciding = edge_hours::under_way(&lake).await?;
     let ok = clicks.ok
@@ -201,6 +204,9 @@ fn text(verified: &Verified) -> String {
         lines.push(format!("ids used again for another request, more than edge.max_skew apart: {}", clicks.reused_ids));
     }
     lines.extend(clicks.duplicate_ids.iter().map(|id| format!("  {id}")));
+    let (answered, missing) = (clicks.answered, clicks.missing);
+    lines.push(format!("answered clicks that journals still hold: {answered}, of which {missing} have no row"));
+    lines.extend(clicks.missing_ids.iter().map(|id| format!("  {id}")));
     lines.extend(clicks.broken.iter().map(|(rule, n)| format!("rule broken: {rule}, {n} rows")));
     for journal in &verified.journals {
         let word = journal.problem.as_ref().map_or("ok".to_owned(), |problem| format!("BUT {problem}"));

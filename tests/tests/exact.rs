@@ -129,7 +129,8 @@ async fn every_link_and_class_is_exact_through_a_real_cache() -> anyhow::Result<
         }
     }
     assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), node.log());
-    node.ok(&["verify"])?;
+    let clicks = &node.json(&["verify", "--json"])?["clicks"];
+    assert!(clicks["answered"].as_u64() > Some(0) && clicks["missing"] == 0, "{clicks:#}");
     node.stop().await
 }
 

@@ -1,6 +1,7 @@
 //! A look at a journal from outside, whether it has an owner or not: nothing is locked, cut or changed.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use schemas::{JournalId, UtcMicros};
 
 use super::disk::RealDisk;
 use super::error::JournalError;
+use super::frame::{Content, Frame};
 use super::lacking::Lacking;
 use super::recover::{hole, is_damage, look};
 use super::scan::{At, scan};
@@ -67,6 +69,38 @@ pub fn first_of(journals: &Path, id: JournalId) -> Result<Option<u64>, JournalEr
     }
 }
 
+/// Gives every click event of the journal `id` below `journals` that stands before position `below`, and is still there,
+/// to `take`, oldest first; of a segment that is damaged those before the damage.
+///
+/// # Errors
+/// When it can't be read.
+pub fn clicks_below(
+    journals: &Path,
+    id: JournalId,
+    below: u64,
+    mut take: impl FnMut(&[u8]),
+) -> Result<(), JournalError> {
+    let place = Place::new(Arc::new(RealDisk), journals.join(id.to_string()), id);
+    let segments = match list(&place.directory) {
+        Err(error) if is_gone(&error) => return Ok(()),
+        listed => listed.map_err(JournalError::io("listing", &place.directory))?,
+    };
+    for (first, path) in segments.into_iter().take_while(|(first, _)| *first < below) {
+        let file = match File::open(&path) {
+            // trimmed since it was listed
+            Err(error) if is_gone(&error) => continue,
+            opened => opened.map_err(JournalError::io("opening", &path))?,
+        };
+        let visit = |frame: &Frame<'_>| {
+            if let Content::Click(bytes) = frame.content {
+                take(bytes);
+            }
+        };
+        scan(&file, place.seed, At::first(first), below, visit).map_err(JournalError::io("reading", &path))?;
+    }
+    Ok(())
+}
+
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
@@ -103,7 +137,7 @@ fn time_before(
 ) -> Result<Option<UtcMicros>, JournalError> {
     let after = segments.partition_point(|(first, _)| *first < from);
     let Some((first, path)) = after.checked_sub(1).and_then(|index| segments.get(index)) else { return Ok(None) };
-    let file = std::fs::File::open(path).map_err(JournalError::io("opening", path))?;
+    let file = File::open(path).map_err(JournalError::io("opening", path))?;
     let mut time = None;
     let walked = scan(&file, place.seed, At::first(*first), from, |frame| time = Some(frame.time));
     let (at, _) = walked.map_err(JournalError::io("reading", path))?;

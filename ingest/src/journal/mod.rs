@@ -83,7 +83,7 @@ pub use budget::Budget;
 pub use copied::Adopted;
 pub use error::JournalError;
 pub use handle::Journal;
-pub use inspect::{Inspection, first_of, inspect};
+pub use inspect::{Inspection, clicks_below, first_of, inspect};
 pub use journals::{JournalConfig, Journals};
 pub use lacking::Lacking;
 pub use loss_file::{forget_losses, losses_of};

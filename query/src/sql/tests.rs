@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use futures::StreamExt;
 use schemas::{Class, Click};
 
@@ -189,11 +191,22 @@ async fn a_client_that_goes_frees_its_place() {
 }
 
 #[tokio::test]
+async fn a_recount_looks_for_every_click_that_was_answered() {
+    let (lake, skew) = (lake(5), std::time::Duration::from_secs(600));
+    let id = |number| click(number, at("2026-03-20T12:00:00Z")).click_id;
+    let clean = lake.service().verify(skew, HashSet::from([id(0), id(4)])).await.unwrap();
+    assert!(clean.ok && (clean.answered, clean.missing) == (2, 0), "{clean:?}");
+    let report = lake.service().verify(skew, HashSet::from([id(3), id(9)])).await.unwrap();
+    assert_eq!((report.ok, report.answered, report.missing), (false, 2, 1));
+    assert_eq!(report.missing_ids, [id(9).to_string()]);
+}
+
+#[tokio::test]
 async fn a_recount_finds_what_is_wrong() {
     let lake = lake(5);
     let skew = std::time::Duration::from_secs(600);
     lake.add_shed(&[click(6, at("2026-03-20T12:00:00Z"))], 0.5);
-    let clean = lake.service().verify(skew).await.unwrap();
+    let clean = lake.service().verify(skew, HashSet::new()).await.unwrap();
     assert!(clean.ok && clean.rows == 5 && clean.by_class["human"] == 5, "{clean:?}");
     lake.add(&[
         click(50, at("2026-03-20T12:00:00Z")),
@@ -203,7 +216,7 @@ async fn a_recount_finds_what_is_wrong() {
         Click { method: Some(schemas::Method::Head), ..click(101, at("2026-03-20T12:00:00Z")) },
     ]);
     lake.add_shed(&[click(7, at("2026-03-20T12:00:00Z"))], 1.0);
-    let report = lake.service().verify(skew).await.unwrap();
+    let report = lake.service().verify(skew, HashSet::new()).await.unwrap();
     assert!(!report.ok);
     assert_eq!((report.rows, report.duplicates, report.reused_ids), (10, 1, 1));
     assert_eq!(report.duplicate_ids, ["00000000000000320000000000000032"]);
