@@ -156,8 +156,8 @@ async fn processors_share_a_topic_and_take_over_from_one_another() -> anyhow::Re
     Ok(())
 }
 
-/// The second of two that share ends, and comes back; then it is paused until the first has taken over. Each goes on where
-/// the other was.
+/// The second of two that share ends, and comes back; then it is paused for a moment, and ends with a backlog; then it is paused
+/// until the first has taken over. Each goes on where the other was.
 async fn come_and_go(all: &mut Shared) -> anyhow::Result<()> {
     all.other.stop().await?;
     all.until_held(&[4]).await?;
@@ -167,6 +167,15 @@ async fn come_and_go(all: &mut Shared) -> anyhow::Result<()> {
     all.until_held(&[2, 2]).await?;
     all.send(100).await?;
     all.all_there().await?;
+
+    all.signal("-STOP")?;
+    all.send(500).await?;
+    all.signal("-CONT")?;
+    all.other.stop().await?;
+    all.until_held(&[4]).await?;
+    all.all_there().await?;
+    all.other.start_with(&["process"]).await?;
+    all.until_held(&[2, 2]).await?;
 
     all.signal("-STOP")?;
     all.send(100).await?;
