@@ -367,3 +367,30 @@ pub(super) fn note_mark(marks: &mut Vec<(JournalId, UtcMicros)>, journal: Journa
         None => marks.push((journal, time)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hot::testing::click;
+    use schemas::Click;
+
+    /// The byte budget bounds memory only if rows are no heavier than it takes them for, be they many or alone.
+    #[test]
+    fn rows_take_no_more_memory_than_they_are_weighed_at() {
+        let click = Click {
+            link_id: Some(LinkId::new()),
+            user_agent: Some("x".repeat(150).into()),
+            destination: Some("y".repeat(80).into()),
+            referrer: Some("example.com".into()),
+            client_net: Some("203.0.113.0/24".into()),
+            ..click(1, 1)
+        };
+        for rows in [1, 20, 2_500] {
+            let mut builder = ClickBuilder::with_capacity(rows);
+            (0..rows).for_each(|_| builder.push(&click));
+            let held = builder.into_batch().unwrap().get_array_memory_size() + rows * size_of::<Clicked>();
+            let weighed = COLUMNS_BYTES + rows * (250 + ROW_BYTES);
+            assert!(held <= weighed, "{rows} rows: {held} bytes, weighed at {weighed}");
+        }
+    }
+}
