@@ -260,7 +260,7 @@ mod tests {
         assert!(broken(|c| c.redirect.domains.clear()).contains("redirect.domains"));
         assert!(broken(|c| c.redirect.domains = vec!["a b".into()]).contains("redirect.domains"));
         assert!(broken(|c| c.query.listen = c.manage.listen).contains("the same address as manage.listen"));
-        assert!(broken(|c| c.process.lag_limit = span(0)).contains("process.lag_limit (0s) must be at least 2s"));
+        assert!(broken(|c| c.process.lag_limit = span(1)).contains("process.lag_limit (1s) must be at least 2s"));
         assert_eq!(broken(|c| c.process.lag_limit = span(2)), "");
         assert!(
             broken(|c| (c.process.lag_limit, c.process.commit_after) = (span(4), span(1)))
