@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use hyper::body::Incoming;
-use hyper::header::{IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{CONTENT_LENGTH, IF_MATCH, IF_NONE_MATCH};
 use hyper::service::{Service, service_fn};
 use hyper::{Method, Request};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -28,6 +28,9 @@ pub const ACCESS_KEY: &str = "highwater-test";
 /// Its secret.
 pub const SECRET_KEY: &str = "not-a-secret";
 
+/// What a narrow store takes for any object.
+const LEAST: Duration = Duration::from_millis(10);
+
 /// A running server; it ends with its owner.
 #[derive(Debug)]
 pub struct S3 {
@@ -42,15 +45,15 @@ impl S3 {
     /// # Errors
     /// When it can't listen.
     pub async fn start(buckets: &[&str]) -> Result<Self> {
-        Self::serve(buckets, false, Duration::ZERO).await
+        Self::serve(buckets, false, None).await
     }
 
-    /// The same, but each object that is put takes so long.
+    /// The same, but it takes in only so many bytes a second of each object that is put, and 10 ms for it.
     ///
     /// # Errors
     /// When it can't listen.
-    pub async fn slow(buckets: &[&str], put: Duration) -> Result<Self> {
-        Self::serve(buckets, false, put).await
+    pub async fn narrow(buckets: &[&str], bytes: f64) -> Result<Self> {
+        Self::serve(buckets, false, Some(bytes)).await
     }
 
     /// The same, but it creates what is there already, as some that speak S3 do.
@@ -58,10 +61,10 @@ impl S3 {
     /// # Errors
     /// When it can't listen.
     pub async fn careless(buckets: &[&str]) -> Result<Self> {
-        Self::serve(buckets, true, Duration::ZERO).await
+        Self::serve(buckets, true, None).await
     }
 
-    async fn serve(buckets: &[&str], is_careless: bool, put: Duration) -> Result<Self> {
+    async fn serve(buckets: &[&str], is_careless: bool, bytes_a_second: Option<f64>) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("highwater-s3-").tempdir()?;
         for bucket in buckets {
             std::fs::create_dir(folder.path().join(bucket))?;
@@ -88,9 +91,12 @@ impl S3 {
                         // what isn't there is no obstacle
                         let _gone = std::fs::remove_file(objects.join(request.uri().path().trim_start_matches('/')));
                     }
+                    let length =
+                        request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
                     async move {
-                        if is_put {
-                            tokio::time::sleep(put).await;
+                        if let (true, Some(most)) = (is_put, bytes_a_second) {
+                            let takes = Duration::from_secs_f64(length.unwrap_or(0.0) / most);
+                            tokio::time::sleep(LEAST + takes).await;
                         }
                         let _turn = if is_conditional { Some(turn.lock().await) } else { None };
                         Service::call(&service, request).await

@@ -15,8 +15,8 @@ const SENDERS: u64 = 4;
 const PACE: u64 = 700;
 /// Clicks of each of the two heavy links.
 const EACH: u64 = 5_000;
-/// How long the lake's store takes for each object that is put.
-const PUT: Duration = Duration::from_millis(100);
+/// What the lake's store takes in, of an object, in a second.
+const BYTES: f64 = 100_000.0;
 /// Clicks of the heavy `internal` link in a second that are surely more than the cap that sampling begins with.
 const DENSE: u64 = 500;
 
@@ -92,8 +92,8 @@ fn weights(node: &Node) -> anyhow::Result<Vec<(String, u64, f64, f64)>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backlog_is_sampled_fairly_and_its_edge_log_moves_nothing() -> anyhow::Result<()> {
     // what can be done follows from the store, not from the machine: a backlog that is soon gone is none to be sampled
-    let store = S3::slow(&["data"], PUT).await?;
-    let settings = "[process]\nlag_limit = \"2s\"\nbuffer_bytes = \"64KiB\"\ncommit_after = \"50ms\"\n[edge]\nprovider = \"nginx\"\nskew = \"1s\"\n\
+    let store = S3::narrow(&["data"], BYTES).await?;
+    let settings = "[process]\nlag_limit = \"2s\"\nbuffer_bytes = \"256KiB\"\ncommit_after = \"50ms\"\n[edge]\nprovider = \"nginx\"\nskew = \"1s\"\n\
                     repeat = \"1s\"\nrecover_after = \"2s\"\nmax_skew = \"1m\"";
     let node = Node::new(crate::binary(), "domains = [\"go.test\"]\nworkers = 1", settings)?;
     let lake = vec![("HIGHWATER_LAKE", "s3://data/lake".to_owned())];

@@ -194,8 +194,13 @@ pub(super) fn weigh(records: &[Record]) -> usize {
             Body::Unreadable(_, bytes) => 128 + bytes.len().min(KEPT_BYTES),
         })
         .sum();
+    each + columns(records)
+}
+
+/// What the columns of their rows take, if they make any.
+fn columns(records: &[Record]) -> usize {
     let has_rows = records.iter().any(|record| matches!(record.body, Body::Click(_) | Body::Batch(..)));
-    if has_rows { each + COLUMNS_BYTES } else { each }
+    if has_rows { COLUMNS_BYTES } else { 0 }
 }
 
 /// How many clicks there are in `records`, about.
@@ -263,7 +268,9 @@ pub(super) fn decode(
     if let Some((journal, click)) = last {
         decoder.shedder.ended(journal, click);
     }
-    if !batch.clicks.is_empty() {
+    if batch.clicks.is_empty() {
+        batch.bytes = batch.bytes.saturating_sub(columns(records));
+    } else {
         batch.rows.push(decoder.rows.into_batch()?);
     }
     let times = batch.clicks.iter().map(|one| one.event_time);
