@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::runtime::RuntimeFlavor;
 
 use crate::free_port;
 
@@ -253,7 +254,14 @@ impl Node {
     /// # Errors
     /// When it can't be started.
     pub fn cli(&self, arguments: &[&str]) -> Result<Output> {
-        Ok(self.command().args(arguments).stdin(Stdio::null()).output()?)
+        let run = || self.command().args(arguments).stdin(Stdio::null()).output();
+        // a server of the test may be what the command waits for: its tasks must not wait behind this one
+        let flavor = tokio::runtime::Handle::try_current().map(|handle| handle.runtime_flavor());
+        let output = match flavor {
+            Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
+            _ => run(),
+        };
+        Ok(output?)
     }
 
     /// Runs a command that must succeed, and gives its standard output.
