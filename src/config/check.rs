@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Backend, Config, Partitions, Span, classify, edge_logs, fluvio, privacy};
+use super::{Backend, Config, Partitions, Span, classify, edge_logs, privacy, stream};
 
 /// Schemes of addresses that a lake may have.
 const LAKES: [&str; 4] = ["file", "s3", "gs", "az"];
@@ -40,7 +40,7 @@ pub(crate) fn problems(config: &Config) -> Vec<String> {
     wrong.extend(edge_logs::problems(&config.edge_logs));
     wrong.extend(privacy::problems(&config.privacy));
     if config.stream.backend == Backend::Fluvio {
-        wrong.extend(fluvio::problems(&config.stream.fluvio));
+        wrong.extend(stream::problems(&config.stream.fluvio));
     }
     wrong.extend(classify::problems(config));
     wrong.extend(config.behaviour.problems());

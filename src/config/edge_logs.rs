@@ -1,11 +1,114 @@
-//! What `[edge_logs]` says of formats, checked by those who know: names of fields, nginx's `log_format`, a zone.
+//! `[edge_logs]`, and what it says of formats, checked by those who know: names of fields, nginx's `log_format`, a zone.
 
 use ingest::edge::field_names::{FieldProblem, cloudfront_realtime_problems};
 use ingest::edge::nginx_directive::Directive;
 use ingest::edge::{akamai, fastly, haproxy};
+use serde::{Deserialize, Serialize};
 
-use super::EdgeLogs;
 use super::load::nearest;
+use super::{Size, Span, seconds};
+
+/// `[edge_logs]`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct EdgeLogs {
+    /// Folders and prefixes to watch.
+    pub(crate) watch: Vec<String>,
+    /// How often.
+    pub(crate) poll: Span,
+    /// The largest upload.
+    pub(crate) max_upload: Size,
+    /// Uploads of one workspace at once.
+    pub(crate) max_uploads: usize,
+    /// The longest line.
+    pub(crate) max_line: Size,
+    /// The most bytes that a log may unpack to.
+    pub(crate) max_unpacked: Size,
+    /// The most bytes that it may unpack to for each of its own.
+    pub(crate) max_ratio: u64,
+    /// How long an upload's bytes are kept once it has been taken in.
+    pub(crate) keep_staged: Span,
+    /// CloudFront real-time logs.
+    pub(crate) cloudfront_realtime: FieldList,
+    /// nginx logs.
+    pub(crate) nginx: NginxLogs,
+    /// Fastly logs.
+    pub(crate) fastly: FieldMap,
+    /// Akamai logs.
+    pub(crate) akamai: AkamaiLogs,
+    /// HAProxy logs.
+    pub(crate) haproxy: HaproxyLogs,
+}
+
+/// A list of field names, in order.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct FieldList {
+    /// The names.
+    pub(crate) fields: Vec<String>,
+}
+
+/// Field names of ours by those of a log.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct FieldMap {
+    /// Our name to theirs.
+    pub(crate) fields: std::collections::BTreeMap<String, String>,
+}
+
+/// Akamai's streams.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AkamaiLogs {
+    /// The names of a structured stream's fields, in order.
+    pub(crate) fields: Vec<String>,
+    /// The field that holds the id which the origin sees too; empty: none does.
+    pub(crate) id_field: String,
+}
+
+/// HAProxy's logs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct HaproxyLogs {
+    /// The zone of the clock that its dates are of.
+    pub(crate) timezone: String,
+    /// The captured request headers, in order; empty: user-agent, referer.
+    pub(crate) captures: Vec<String>,
+}
+
+/// nginx's log format.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct NginxLogs {
+    /// The text of `log_format`.
+    pub(crate) log_format: String,
+}
+
+impl Default for EdgeLogs {
+    fn default() -> Self {
+        Self {
+            watch: Vec::new(),
+            poll: seconds(10),
+            max_upload: Size(1 << 30),
+            max_uploads: 4,
+            max_line: Size(64 << 10),
+            max_unpacked: Size(1 << 40),
+            max_ratio: 500,
+            keep_staged: seconds(7 * 24 * 3600),
+            cloudfront_realtime: FieldList::default(),
+            nginx: NginxLogs::default(),
+            fastly: FieldMap::default(),
+            akamai: AkamaiLogs::default(),
+            haproxy: HaproxyLogs::default(),
+        }
+    }
+}
+
+impl Default for HaproxyLogs {
+    fn default() -> Self {
+        Self { timezone: "UTC".into(), captures: Vec::new() }
+    }
+}
 
 /// What is wrong, one line each; empty when nothing is.
 pub(super) fn problems(logs: &EdgeLogs) -> Vec<String> {

@@ -1,8 +1,11 @@
-//! Rules of `[stream.fluvio]`: what the cluster would refuse is refused here, by its key.
+//! `[stream]`, and the rules of `[stream.fluvio]`: what the cluster would refuse is refused here, by its key.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Fluvio, Tls};
+use serde::{Deserialize, Serialize};
+
+use super::{Size, Span, seconds};
 
 /// The most partitions: each is a position of every commit.
 const MOST_PARTITIONS: u32 = 1_024;
@@ -10,6 +13,107 @@ const MOST_PARTITIONS: u32 = 1_024;
 const LONGEST_NAME: usize = 63;
 /// The least that a partition holds: a few requests of the forwarder.
 const LEAST_BYTES: u64 = 16 << 20;
+
+/// `[stream]`
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Stream {
+    /// Which backend.
+    pub(crate) backend: Backend,
+    /// Fluvio's settings.
+    pub(crate) fluvio: Fluvio,
+}
+
+/// The stream's backends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Backend {
+    /// The journals themselves.
+    #[default]
+    Embedded,
+    /// A Fluvio topic.
+    Fluvio,
+}
+
+/// `[stream.fluvio]`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Fluvio {
+    /// The cluster's address.
+    pub(crate) endpoint: String,
+    /// The topic.
+    pub(crate) topic: String,
+    /// Its partitions.
+    pub(crate) partitions: u32,
+    /// Copies of each partition.
+    pub(crate) replication: u32,
+    /// How long it keeps records.
+    pub(crate) retention: Span,
+    /// The most that a partition takes on a broker's disk.
+    pub(crate) partition_bytes: Size,
+    /// How batches are compressed.
+    pub(crate) compression: Compression,
+    /// Whether connections are encrypted.
+    pub(crate) tls: Tls,
+    /// The cluster's domain: its brokers are names below it.
+    pub(crate) tls_domain: String,
+    /// Our private key, a PEM file.
+    pub(crate) tls_key: PathBuf,
+    /// Our certificate, a PEM file.
+    pub(crate) tls_cert: PathBuf,
+    /// Who signs the brokers' certificates, a PEM file.
+    pub(crate) tls_ca: PathBuf,
+    /// Whether brokers are reached by their local addresses.
+    pub(crate) local_addresses: bool,
+}
+
+/// How batches are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Compression {
+    /// The least work.
+    #[default]
+    Lz4,
+    /// The least bytes.
+    Zstd,
+    /// Snappy.
+    Snappy,
+    /// gzip.
+    Gzip,
+}
+
+/// Whether and how connections to the cluster are encrypted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Tls {
+    /// Not at all.
+    #[default]
+    Off,
+    /// Encrypted, whoever the brokers are.
+    Anonymous,
+    /// Both sides show certificates.
+    Verified,
+}
+
+impl Default for Fluvio {
+    fn default() -> Self {
+        Self {
+            endpoint: "127.0.0.1:9003".into(),
+            topic: "clicks".into(),
+            partitions: 4,
+            replication: 1,
+            retention: seconds(7 * 24 * 3600),
+            partition_bytes: Size(100 << 30),
+            compression: Compression::Lz4,
+            tls: Tls::Off,
+            tls_domain: String::new(),
+            tls_key: PathBuf::new(),
+            tls_cert: PathBuf::new(),
+            tls_ca: PathBuf::new(),
+            local_addresses: false,
+        }
+    }
+}
 
 /// What is wrong, one line each.
 pub(super) fn problems(fluvio: &Fluvio) -> Vec<String> {
