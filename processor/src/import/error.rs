@@ -51,7 +51,8 @@ pub enum ImportError {
     /// Its layout has no request id, so its lines can't be known again.
     #[error(
         "{name}: this {format} layout has no request id, so a line can't be told from the origin's own event; \
-         log the id, or take the file by cache status with --id status-only"
+         log the id, or take the file by cache status with --id status-only (in a watched folder, the logs of \
+         edge.provider: [edge] id = \"status-only\")"
     )]
     NoRequestIds {
         /// The input.

@@ -92,7 +92,9 @@ pub fn naming_of(stand: Stand, named: Option<&str>, edge_provider: &str) -> Resu
     };
     if stand == Stand::Origin && provider != NO_PROVIDER && !providers().any(|known| known == provider) {
         let known: Vec<&str> = providers().collect();
-        return Err(format!("({provider:?}) must be one of {NO_PROVIDER}, {}", known.join(", ")));
+        let known = known.join(", ");
+        let other = "for clicks that another product has counted (as=import, or --as import) any name will do";
+        return Err(format!("({provider:?}) must be one of {NO_PROVIDER}, {known}; {other}"));
     }
     Naming::new(stand, provider).map_err(|error| error.to_string())
 }
@@ -138,7 +140,10 @@ mod tests {
         assert_eq!(name(Stand::Import, None, "nginx").unwrap(), "none");
         assert_eq!(name(Stand::Import, Some("bit.ly"), "nginx").unwrap(), "bit.ly");
         let error = name(Stand::Origin, Some("bit.ly"), "nginx").unwrap_err();
-        assert!(error.contains("(\"bit.ly\") must be one of none, cloudfront"), "{error}");
+        assert!(
+            error.contains("(\"bit.ly\") must be one of none, cloudfront") && error.contains("as=import"),
+            "{error}"
+        );
         assert!(name(Stand::Import, Some("a b"), "none").unwrap_err().contains("can't be a provider's name"));
     }
 }
