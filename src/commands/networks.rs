@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use ipnet::IpNet;
 use processor::classify::Classifier;
-use processor::networks::{List, Meaning, prefixes};
+use processor::networks::{List, Meaning, check_name, prefixes};
 use schemas::UtcMicros;
 use serde_json::json;
 
@@ -64,15 +64,22 @@ fn list(lists: &Lists, json: bool, config: &Config) -> anyhow::Result<()> {
 
 /// The new list. What is not said of one that is there already stays as it is.
 async fn made(update: &NetworkUpdate, lists: &Lists, rules: &Classifier) -> anyhow::Result<List> {
+    check_name(&update.name)?;
     // a list that is damaged is replaced, but then all of it has to be said
-    let before = lists.get(&update.name).ok().flatten();
+    let (before, is_damaged) = match lists.get(&update.name) {
+        Ok(before) => (before, false),
+        Err(_) => (None, true),
+    };
     let meaning = match (update.meaning, &before) {
         (Some(MeaningFlag::Confirm), _) => Meaning::Confirm,
         (Some(MeaningFlag::Scanner), _) => Meaning::Scanner,
         (Some(MeaningFlag::Hosting), _) => Meaning::Hosting,
         (Some(MeaningFlag::People), _) => Meaning::People,
         (None, Some(before)) => before.meaning,
-        (None, None) => anyhow::bail!("{}: a new list needs --as: confirm, scanner, hosting or people", update.name),
+        (None, None) => {
+            let why = if is_damaged { "as it is damaged, this list" } else { "a new list" };
+            anyhow::bail!("{}: {why} needs --as: confirm, scanner, hosting or people", update.name)
+        }
     };
     let agents = match &before {
         Some(before) if update.agents.is_empty() && meaning == before.meaning => before.agents.clone(),
@@ -162,6 +169,21 @@ mod tests {
         assert_eq!(hint("Googel", &rules), "did you mean Google?");
         assert_eq!(hint("googelbot", &rules), "did you mean Googlebot?");
         assert!(hint("Nonesuch", &rules).contains("processor/rules.toml"), "{}", hint("Nonesuch", &rules));
+    }
+
+    #[tokio::test]
+    async fn what_a_damaged_list_meant_has_to_be_said_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let lists = Lists::of(&Config { data_dir: folder.path().into(), ..Config::default() });
+        std::fs::create_dir_all(lists.folder()).unwrap();
+        std::fs::write(lists.folder().join("a.json"), "{").unwrap();
+        let rules = Classifier::builtin().unwrap();
+        for (name, said) in [("a", "a: as it is damaged, this list needs --as"), ("b", "b: a new list needs --as")] {
+            let (source, name) = ("-".to_owned(), name.to_owned());
+            let update = NetworkUpdate { source, name, meaning: None, agents: vec![], json: false };
+            let error = made(&update, &lists, &rules).await.unwrap_err().to_string();
+            assert!(error.starts_with(said), "{error}");
+        }
     }
 
     #[test]

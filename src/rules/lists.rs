@@ -73,8 +73,8 @@ impl Lists {
     pub(crate) fn look(&self) -> anyhow::Result<Looked> {
         let mut looked = Looked::default();
         for path in self.paths()? {
-            let way_out = "`highwater networks update` brings it anew, `networks remove` takes it away";
-            let list = read(&path).with_context(|| format!("the list in {} can't be used ({way_out})", path.display()));
+            let list = read(&path)
+                .with_context(|| format!("the list in {} can't be used ({})", path.display(), way_out(&stem(&path))));
             match list {
                 Ok(list) => looked.lists.push(list),
                 // a name that no list can have is shown as it can be
@@ -163,6 +163,17 @@ fn stem(path: &Path) -> Cow<'_, str> {
     path.file_stem().unwrap_or_default().to_string_lossy()
 }
 
+/// How to get a list in order that can't be used. What it meant may be lost with it, so that is said anew.
+fn way_out(name: &str) -> String {
+    let (update, remove) = match check_name(name) {
+        Ok(()) => (name, format!("`highwater networks remove {name}` takes it away")),
+        Err(_) => ("NAME", "delete the file".to_owned()),
+    };
+    format!(
+        "`highwater networks update SOURCE --name {update} --as MEANING` (and --agent of one that confirms) brings it anew, {remove}"
+    )
+}
+
 fn read(path: &Path) -> anyhow::Result<List> {
     let list: List = serde_json::from_str(&text(path, MOST_BYTES)?)?;
     list.check()?;
@@ -211,7 +222,10 @@ mod tests {
         fs::copy(lists.folder().join("a.json"), lists.folder().join("b.json")).unwrap();
         let said = crate::explain(&lists.read().unwrap_err());
         assert!(
-            said.contains("b.json") && said.contains("a copy of list \"a\"") && said.contains("networks remove"),
+            said.contains("b.json")
+                && said.contains("a copy of list \"a\"")
+                && said.contains("networks update SOURCE --name b --as MEANING")
+                && said.contains("networks remove b"),
             "{said}"
         );
         fs::write(lists.folder().join("b.json"), "{}").unwrap();
