@@ -5,7 +5,7 @@ use ingest::edge::nginx_directive::Directive;
 use ingest::edge::{akamai, fastly, haproxy};
 use serde::{Deserialize, Serialize};
 
-use super::load::nearest;
+use super::near::{did_you_mean, near};
 use super::{Size, Span, seconds};
 
 /// `[edge_logs]`
@@ -129,8 +129,8 @@ pub(super) fn problems(logs: &EdgeLogs) -> Vec<String> {
     }
     let zone = logs.haproxy.timezone.as_str();
     if !haproxy::zones().any(|known| known == zone) {
-        let near = nearest(zone, haproxy::zones());
-        wrong.push(format!("edge_logs.haproxy.timezone ({zone:?}) is no zone's IANA name; did you mean {near}?"));
+        let meant = did_you_mean(near(zone, haproxy::zones()));
+        wrong.push(format!("edge_logs.haproxy.timezone ({zone:?}) is no zone's IANA name{meant}"));
     }
     wrong
 }
@@ -138,8 +138,8 @@ pub(super) fn problems(logs: &EdgeLogs) -> Vec<String> {
 fn line(key: &str, problem: FieldProblem) -> String {
     match problem {
         FieldProblem::Unknown { given, known } => {
-            let near = nearest(&given, known.into_iter());
-            format!("{key}: {given:?} is not a known name; did you mean {near}?")
+            let meant = did_you_mean(near(&given, known.into_iter()));
+            format!("{key}: {given:?} is not a known name{meant}")
         }
         FieldProblem::Missing { what } => format!("{key} lacks {what}"),
         FieldProblem::Twice { given } => format!("{key}: {given:?} comes twice"),

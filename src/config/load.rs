@@ -9,6 +9,7 @@ use figment::{Figment, Profile, Provider as _};
 use serde::Serialize;
 
 use super::Config;
+use super::near::{did_you_mean, near, near_key};
 
 /// Variables with our prefix that are no configuration.
 const RESERVED: &[&str] = &["CONFIG", "LOG"];
@@ -125,7 +126,7 @@ fn is_for_tests(key: &str) -> bool {
 /// One line for an error of a value: the key, what was found, what is expected, where it came from.
 fn explain(error: figment::Error) -> String {
     let key = error.path.join(".");
-    let place = error.metadata.as_ref().map(describe).unwrap_or_default();
+    let place = error.metadata.as_ref().map(|metadata| describe(metadata, &key)).unwrap_or_default();
     let what = plain(&error.kind.to_string());
     match key.is_empty() {
         true => format!("{what}{place}"),
@@ -137,8 +138,8 @@ fn explain(error: figment::Error) -> String {
 fn plain(what: &str) -> String {
     let words = [
         ("invalid socket address syntax", "is not an address and port such as \"127.0.0.1:8080\""),
-        ("signed int", "number"),
         ("unsigned int", "number"),
+        ("signed int", "number"),
         ("expected usize", "expected a whole number from 0 on"),
         ("expected u32", "expected a whole number from 0 on"),
         ("expected a sequence", "expected a list such as [\"a\", \"b\"]"),
@@ -155,12 +156,18 @@ fn is_environment(metadata: &figment::Metadata) -> bool {
     metadata.name.contains("environment")
 }
 
-fn describe(metadata: &figment::Metadata) -> String {
+/// Where the value of `key` came from, to be put behind it.
+fn describe(metadata: &figment::Metadata, key: &str) -> String {
     match &metadata.source {
         Some(figment::Source::File(path)) => format!(" (in {})", path.display()),
-        _ if is_environment(metadata) => " (in the environment)".to_owned(),
+        _ if is_environment(metadata) => format!(" (in the environment: {})", variable(key)),
         _ => String::new(),
     }
+}
+
+/// The variable that sets a key.
+fn variable(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
 }
 
 /// Keys that are set but not known, each with the nearest known one.
@@ -175,49 +182,28 @@ fn unknown_keys(figment: &Figment) -> Result<Vec<String>, Invalid> {
         // below a map of free names (edge_logs.fastly.fields) any key goes
         let is_known = known.contains_key(&key) || key.starts_with("edge_logs.fastly.fields.");
         if !is_known {
-            let place = figment.find_metadata(&key).map(describe).unwrap_or_default();
+            let metadata = figment.find_metadata(&key);
+            let place = metadata.map(|metadata| describe(metadata, &key)).unwrap_or_default();
             let section = key.split_once('.').map(|(section, _)| section);
             let unknown = section.filter(|section| !known.keys().any(|key| key.starts_with(&format!("{section}."))));
             match unknown {
                 Some(section) => {
                     let sections = known.keys().filter_map(|key| key.split_once('.')).map(|(section, _)| section);
-                    let meant = nearest(section, sections);
-                    lines.push(format!("[{section}] is not a known section{place}; did you mean [{meant}]?"));
+                    let meant = did_you_mean(near(section, sections).map(|meant| format!("[{meant}]")));
+                    lines.push(format!("[{section}] is not a known section{place}{meant}"));
                 }
                 None => {
-                    let meant = nearest(&key, known.keys().map(String::as_str));
-                    lines.push(format!("{key} is not a known key{place}; did you mean {meant}?"));
+                    let meant = near_key(&key, known.keys().map(String::as_str));
+                    let meant = meant.map(|meant| match metadata.is_some_and(is_environment) {
+                        true => format!("{meant}, which is {}", variable(meant)),
+                        false => meant.to_owned(),
+                    });
+                    lines.push(format!("{key} is not a known key{place}{}", did_you_mean(meant)));
                 }
             }
         }
     }
     Ok(lines)
-}
-
-/// The name that is so like `word` that it may have been meant; none when all are far from it.
-pub(crate) fn near<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let lower = word.to_lowercase();
-    let score = |name: &str| strsim::normalized_damerau_levenshtein(&lower, &name.to_lowercase());
-    known
-        .map(|name| (score(name), name))
-        .filter(|(score, _)| *score >= 0.6)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|best| best.1)
-}
-
-/// The name that is most like `key`.
-pub(crate) fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
-    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
-    known
-        .min_by(|a, b| {
-            let score = |path: &str| {
-                // a right name in a wrong section is nearer than a wrong name in the right one
-                strsim::normalized_damerau_levenshtein(key, path)
-                    .max(strsim::normalized_damerau_levenshtein(&last(key), &last(path)) - 0.05)
-            };
-            score(b).total_cmp(&score(a))
-        })
-        .unwrap_or_default()
 }
 
 fn flatten(prefix: &str, dict: &Dict, out: &mut Vec<String>) {
@@ -307,6 +293,13 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_is_like_no_other_is_named_alone() {
+        let message = load_text("foo = 1").unwrap_err().to_string();
+        assert!(message.contains("foo is not a known key (in ") && !message.contains("did you mean"), "{message}");
+        assert_eq!(variable("retention.keep"), "HIGHWATER_RETENTION__KEEP");
+    }
+
+    #[test]
     fn a_wrong_value_names_key_and_what_is_expected() {
         for (text, key, expected) in [
             ("[redirect]\ns_maxage = \"soon\"", "redirect.s_maxage", "is not a span of time such as"),
@@ -319,6 +312,10 @@ mod tests {
             ("[redirect]\ndomains = \"a\"", "redirect.domains", "expected a list such as"),
             ("[edge]\nid = \"maybe\"", "edge.id", "status-only"),
             ("[journal]\nmax_bytes = \"lots\"", "journal.max_bytes", "is not a size such as"),
+            ("[journal]\nmax_bytes = 5", "journal.max_bytes", "\"5\" is not a size such as"),
+            ("[edge]\nskew = 1.5", "edge.skew", "\"1.5\" is not a span of time such as"),
+            ("[retention]\nkeep = 5", "retention.keep", "\"5\" is not a number of days such as"),
+            ("lake = 5", "lake", "found number `5`"),
         ] {
             let message = load_text(text).unwrap_err().to_string();
             assert!(message.contains(key) && message.contains(expected), "{message}");

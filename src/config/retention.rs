@@ -23,7 +23,7 @@ impl Serialize for Limit {
 
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+        let text = super::units::written(deserializer)?;
         let wrong = || {
             serde::de::Error::custom(format!("{text:?} is not a number of days such as \"400d\", or empty: for ever"))
         };
@@ -54,5 +54,7 @@ mod tests {
         for text in ["0d", "48h", "400", "default", "-1d"] {
             assert!(read(text).unwrap_err().contains("400d"), "{text}");
         }
+        let number = serde_json::from_str::<Limit>("5").unwrap_err().to_string();
+        assert!(number.contains("\"5\" is not a number of days such as"), "{number}");
     }
 }

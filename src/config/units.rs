@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A span of time, written as a number and `ms`, `s`, `m`, `h` or `d`.
@@ -91,12 +92,43 @@ macro_rules! as_text {
 
         impl<'de> Deserialize<'de> for $unit {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+                written(deserializer)?.parse().map_err(serde::de::Error::custom)
             }
         }
     )+};
 }
 as_text!(Span, Size);
+
+/// A value as it is written. A number without quotes or unit (`5`) is text too, so that it is refused in the words of what
+/// was expected.
+pub(super) fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    struct Written;
+
+    impl Visitor<'_> for Written {
+        type Value = String;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a number with its unit, in quotes")
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<String, E> {
+            Ok(text.to_owned())
+        }
+
+        fn visit_u64<E>(self, number: u64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+
+        fn visit_i64<E>(self, number: i64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+
+        fn visit_f64<E>(self, number: f64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+    }
+    deserializer.deserialize_any(Written)
+}
 
 /// Networks, of which a wrong one is named.
 pub(crate) fn nets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpNet>, D::Error> {

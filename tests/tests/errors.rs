@@ -49,7 +49,12 @@ fn variables_that_kubernetes_sets_for_a_service_are_no_configuration() -> anyhow
     ]));
     node.ok(&["config", "check"])?;
     let node = node.with_environment(set(&[("HIGHWATER_PORT", "8080")]));
-    fails(&node, &["config", "check"], 1, &["port is not a known key (in the environment)"]);
+    fails(&node, &["config", "check"], 1, &["port is not a known key (in the environment: HIGHWATER_PORT)"]);
+    let node = node.with_environment(set(&[("HIGHWATER_RETENTION_KEEP", "5d")]));
+    fails(&node, &["config", "check"], 1, &["did you mean retention.keep, which is HIGHWATER_RETENTION__KEEP?"]);
+    let node = self::node()?.with_environment(set(&[("HIGHWATER_RETENTION__KEEP", "5")]));
+    let said = ["retention.keep: \"5\" is not a number of days such as \"400d\"", "HIGHWATER_RETENTION__KEEP"];
+    fails(&node, &["config", "check"], 1, &said);
     Ok(())
 }
 
