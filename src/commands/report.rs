@@ -143,8 +143,8 @@ fn text(report: &Answer, arguments: &Report) -> String {
         lines.push(format!(
             "sampled, at least {kept:.1} % kept: in {sure:.0} % of the cases the true number is in the brackets"
         ));
-        lines.push(format!("visitors: {}", meta.visitors));
     }
+    lines.push(format!("visitors: {}", meta.visitors));
     lines.extend(meta.restated_at.map(|at| {
         format!(
             "numbers that were final were changed at {at}: by a log taken in or back, or by judging anew who clicked"

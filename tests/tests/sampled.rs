@@ -132,6 +132,8 @@ async fn visitors_of_what_was_sampled_away_are_in_the_report_before_and_after_a_
     let told = node.ok(&["report", "viral", "--start", "2026-03-14", "--end", "2026-03-14"])?;
     let first = format!("/viral: clicks by people: {clicks} [{low}, {high}], visitors: about {}", totals["visitors"]);
     assert!(told.starts_with(&first) && told.contains("sampled, at least 10.0 % kept"), "{told}");
+    let how = format!("visitors: {}", before["meta"]["visitors"].as_str().unwrap());
+    assert!(told.lines().any(|line| line == how), "{told}");
     node.ok(&["verify"])?;
 
     assert_eq!(sketches()?, 36, "six groups, written twice, of three hours");
