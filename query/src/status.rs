@@ -106,6 +106,8 @@ pub struct EdgeLogsStatus {
     /// Logs that wait for their turn or are being taken in, also once more because another was taken back; and those being
     /// taken back.
     pub queued: u64,
+    /// Logs that could not be taken in.
+    pub failed: u64,
     /// Lines that wait for their event.
     pub waiting: u64,
     /// Hours in which request ids of edge and origin don't meet, for an operator to decide.

@@ -146,7 +146,14 @@ pub(crate) fn status() -> Status {
         }],
         journal_budget: None,
         sampling: SamplingStatus { active: false, rate: 1.0 },
-        edge_logs: EdgeLogsStatus { queued: 0, waiting: 0, mismatched: vec![], deciding: vec![], sources: vec![] },
+        edge_logs: EdgeLogsStatus {
+            queued: 0,
+            failed: 0,
+            waiting: 0,
+            mismatched: vec![],
+            deciding: vec![],
+            sources: vec![],
+        },
         refused: vec![],
         hot_links: vec![link("a", "of-a"), link("b", "of-b")],
     }

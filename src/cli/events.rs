@@ -159,7 +159,7 @@ pub(crate) enum Journal {
         /// Every journal of which the lake has lost what it held, as when it can't be restored
         #[arg(long, conflicts_with = "id")]
         lost: bool,
-        /// Even one of another machine that is heard of
+        /// Even one that a process goes on with, here or on another machine
         #[arg(long, conflicts_with = "lost")]
         force: bool,
     },

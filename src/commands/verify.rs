@@ -7,7 +7,7 @@ use std::time::Duration;
 use ingest::ports::{JournalState, Registry as _};
 use processor::import::{State, Stored, unfinished};
 use processor::lake::Lake;
-use processor::settle::{Mismatched, Word, mismatched};
+use processor::settle::{Mismatched, Word, mismatched, waiting};
 use query::VerifyReport;
 use redirect::links::LinkStore;
 use schemas::UtcMicros;
@@ -62,6 +62,17 @@ struct Verified {
     notes: Vec<String>,
 }
 
+/// What of logs is not in the lake.
+#[derive(Clone, Copy, Debug, Default)]
+struct Logs {
+    /// Logs that wait for their turn, or are being taken in.
+    queued: u64,
+    /// Logs that could not be taken in.
+    failed: u64,
+    /// Lines that wait for their event, also those of hours whose ids don't meet.
+    waiting: u64,
+}
+
 /// A log that is coming in, is being taken back, or was to be taken in again.
 #[derive(Debug, Serialize)]
 struct LogProgress {
@@ -97,8 +108,12 @@ pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode
         && edge_logs.iter().all(|log| is_on_its_way(log, now));
     let edge_logs: Vec<LogProgress> = edge_logs.into_iter().map(LogProgress::of).collect();
     let mismatched = mismatched(&lake).await?;
-    let queued = store.queued_logs().await?;
-    let notes = notes(&journals, &edge_logs, queued, &mismatched);
+    let logs = Logs {
+        queued: store.queued_logs().await?,
+        failed: store.failed_logs().await?,
+        waiting: waiting(&lake.table(Table::Arrivals).await?).await?,
+    };
+    let notes = notes(&journals, &edge_logs, logs, &mismatched);
     let verified = Verified { ok, complete_through, clicks, journals, stream, edge_logs, deciding, mismatched, notes };
     if flags.json {
         print::json(&verified)?;
@@ -156,7 +171,7 @@ async fn journals(store: &LinkStore, lake: &Lake, config: &Config) -> anyhow::Re
 fn notes(
     journals: &[JournalProgress],
     edge_logs: &[LogProgress],
-    queued: u64,
+    logs: Logs,
     mismatched: &[Mismatched],
 ) -> Vec<String> {
     let mut notes = Vec::new();
@@ -172,8 +187,16 @@ fn notes(
         }
     }
     notes.extend(edge_logs.iter().map(|log| format!("import {} ({}) is {}", log.id, log.name, log.state)));
-    if queued > 0 {
-        notes.push(format!("{queued} logs are queued or being taken in: `edge-logs list` names them"));
+    if logs.queued > 0 {
+        notes.push(format!("{} logs are queued or being taken in: `edge-logs list` names them", logs.queued));
+    }
+    if logs.failed > 0 {
+        notes.push(format!("{} logs could not be taken in: `edge-logs list` says why", logs.failed));
+    }
+    let undecided = mismatched.iter().map(|one| one.waiting).sum();
+    let waiting = logs.waiting.saturating_sub(undecided);
+    if waiting > 0 {
+        notes.push(format!("{waiting} lines of logs wait until it is sure whether their event comes"));
     }
     notes.extend(mismatched.iter().map(|one| {
         format!(
@@ -240,19 +263,22 @@ mod tests {
     fn what_is_not_in_yet_is_noted_and_all_is_not_simply_well() {
         let log = LogProgress { id: "i".into(), name: "a.log".into(), state: "running", note: None };
         let hour = Mismatched { provider: "nginx".into(), hour: UtcMicros(0), waiting: 120 };
-        assert!(notes(&[journal(Some(0))], &[], 0, &[]).is_empty());
+        assert!(notes(&[journal(Some(0))], &[], Logs::default(), &[]).is_empty());
         let journals = [journal(Some(7)), journal(Some(0)), journal(None)];
-        let told = notes(&journals, std::slice::from_ref(&log), 2, std::slice::from_ref(&hour));
+        let logs = Logs { queued: 2, failed: 1, waiting: 123 };
+        let told = notes(&journals, std::slice::from_ref(&log), logs, std::slice::from_ref(&hour));
         for (note, part) in told.iter().zip([
             "7 clicks of journal j",
             "is not known",
             "import i (a.log) is running",
             "2 logs are queued",
+            "1 logs could not be taken in",
+            "3 lines of logs wait",
             "120 lines of nginx in the hour 1970-01-01T00:00:00",
         ]) {
             assert!(note.contains(part), "{part}: {note}");
         }
-        assert_eq!(told.len(), 5, "{told:?}");
+        assert_eq!(told.len(), 7, "{told:?}");
         let (clicks, now) = (VerifyReport { ok: true, ..VerifyReport::default() }, UtcMicros(0));
         let (edge_logs, deciding, mismatched) = (vec![log], Vec::new(), vec![hour]);
         let mut verified = Verified {

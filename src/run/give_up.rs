@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, ensure};
+use ingest::journal::is_in_use;
 use ingest::ports::{JournalState, RegisteredJournal, Registry as _};
 use processor::gaps::{self, Gap};
 use processor::hot;
@@ -36,14 +37,14 @@ pub(crate) enum GivenUp {
 pub(crate) struct How {
     /// Journals go through a topic: one that isn't here may be on another machine.
     pub(crate) through_topic: bool,
-    /// Even one whose node is heard of.
+    /// Even one that somebody goes on with.
     pub(crate) by_force: bool,
 }
 
 /// Gives `journal` up. Trying again is safe, and writes nothing down twice.
 ///
 /// # Errors
-/// When it isn't registered, its node is alive, or the lake or the link store fails.
+/// When it isn't registered, somebody goes on with it, or the lake or the link store fails.
 pub(crate) async fn give_up(
     lake: &Lake,
     store: &LinkStore,
@@ -69,6 +70,8 @@ pub(crate) async fn give_up(
         ensure!(how.by_force || is_silent(&known, now), alive(&known, now));
         trouble = Some(Trouble::Elsewhere);
     }
+    let is_at_work = known.state == JournalState::Open && trouble.is_none() && !held.retired;
+    ensure!(how.by_force || !is_at_work || !is_in_use(&journals.join(journal.to_string())), at_work(journal));
     let lost = match &trouble {
         None => None,
         Some(trouble) => {
@@ -83,6 +86,14 @@ pub(crate) async fn give_up(
     };
     hot::retire(lake, store, journal, left).await?;
     Ok(lost.map_or(GivenUp::Whole, GivenUp::Lost))
+}
+
+/// Why a journal isn't given up: a process here goes on with it.
+fn at_work(journal: JournalId) -> String {
+    format!(
+        "journal {journal} is not given up: a process on this machine writes into it. Clicks that it answers would be late: \
+         stop it first; or --force gives the journal up all the same"
+    )
 }
 
 /// Why a journal isn't given up: its node goes on with it.

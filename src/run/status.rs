@@ -33,6 +33,9 @@ use crate::config::{Backend, Config};
 
 /// A journal is called silent when its last mark in the lake is so old: idle journals mark every ten seconds.
 const SILENT_AFTER: Duration = Duration::from_secs(60);
+/// So far `complete_through` is behind at most when all goes well: an idle redirect's marks and an idle processor's commits
+/// are each ten seconds apart.
+const USUAL: Duration = Duration::from_secs(35);
 
 /// What the lake lacks of journals, of those of which that can be told.
 pub(crate) type Lacks = HashMap<JournalId, Lacking>;
@@ -89,6 +92,12 @@ impl TopicSource {
         };
         Ok(reached.into_iter().map(&mut one).collect())
     }
+
+    /// The partitions that nobody reads, where they are shared: how far those go nobody tells either.
+    async fn unread(&self, store: &LinkStore) -> Result<Vec<u32>, StatusError> {
+        let Some(generation) = store.generation(&self.topic).await.map_err(failed)? else { return Ok(Vec::new()) };
+        store.unheld(&generation.stream()).await.map_err(failed)
+    }
 }
 
 fn failed(error: impl std::fmt::Display) -> StatusError {
@@ -120,7 +129,13 @@ impl StatusSource for Sources {
         let lacking = self.lacking(&registered).await;
         let journals = self.journals(&registered, &lacking, now);
         let open = || journals.iter().zip(&registered).filter(|(_, known)| known.state == JournalState::Open);
-        let stream = self.stream(&journals, &registered, &lacking, now).await?;
+        // old leases say nothing where processes are told their shares by now, and bring in what comes
+        let is_behind = freshness.complete_through.is_none_or(|through| now.since(through) > USUAL);
+        let unread = match &self.topic {
+            Some(topic) if is_behind => topic.unread(&self.store).await?,
+            _ => Vec::new(),
+        };
+        let stream = self.stream(&journals, &registered, (&lacking, &unread), now).await?;
         let held_back_by =
             open().filter(|(journal, _)| journal.state == "silent").min_by_key(|(_, known)| known.through);
         let elsewhere = self.store.trouble().await.map_err(failed)?;
@@ -137,6 +152,7 @@ impl StatusSource for Sources {
                 .await?
                 .or(self.held_up.problem(Instant::now()))
                 .or(elsewhere)
+                .or(nobody_reads(&unread))
                 .or(clock::told(&self.store).await.map_err(failed)?)
                 .or(held_back_by.map(|(journal, _)| format!("journal {}", journal.id)))
                 .or(source),
@@ -152,6 +168,12 @@ impl StatusSource for Sources {
             hot_links: Vec::new(),
         })
     }
+}
+
+/// That partitions which are shared have no reader.
+fn nobody_reads(unread: &[u32]) -> Option<String> {
+    let numbers: Vec<String> = unread.iter().map(u32::to_string).collect();
+    (!unread.is_empty()).then(|| format!("process: nobody reads partitions {} of the topic", numbers.join(", ")))
 }
 
 /// Whether nothing has been heard of a journal for unusually long.
@@ -208,7 +230,7 @@ impl Sources {
         &self,
         journals: &[JournalStatus],
         registered: &[RegisteredJournal],
-        lacking: &Lacks,
+        (lacking, unread): (&Lacks, &[u32]),
         now: UtcMicros,
     ) -> Result<StreamStatus, StatusError> {
         let open = || journals.iter().zip(registered).filter(|(_, known)| known.state == JournalState::Open);
@@ -232,7 +254,9 @@ impl Sources {
         let lag_records = partitions.iter().map(|part| part.end.saturating_sub(part.next)).sum();
         // journals of other nodes are known by the topic alone
         let elsewhere = open().filter(|(_, known)| !lacking.contains_key(&known.id));
-        let behind = elsewhere.filter(|_| lag_records > 0).map(|(_, known)| known.through);
+        // where nobody reads, nobody knows what has come
+        let is_unknown = lag_records > 0 || !unread.is_empty();
+        let behind = elsewhere.filter(|_| is_unknown).map(|(_, known)| known.through);
         Ok(StreamStatus {
             backend: "fluvio".to_owned(),
             lag_records,
@@ -316,6 +340,7 @@ impl Sources {
         let again = left.iter().filter(|log| is_due(&log.summary)).count();
         Ok(EdgeLogsStatus {
             queued: self.store.queued_logs().await.map_err(failed)? + again as u64,
+            failed: self.store.failed_logs().await.map_err(failed)?,
             waiting: waiting(&arrivals).await.map_err(failed)?,
             mismatched: mismatched.into_iter().map(hour).collect(),
             deciding: deciding.collect(),

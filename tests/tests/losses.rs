@@ -143,7 +143,10 @@ async fn a_redirect_whose_journal_was_given_up_goes_on_in_another() -> anyhow::R
     assert_eq!(connection.send(&click("paid")).await?.status, 302);
     until_rows(&node, 1).await?;
     let first = journals(&node, "open")?.remove(0);
-    node.ok(&["journal", "retire", &first])?;
+    let refused = node.cli(&["journal", "retire", &first])?;
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("writes into it") && said.contains("--force"), "{said}");
+    node.ok(&["journal", "retire", &first, "--force"])?;
     // into the old one, or already into the new one: late, or not
     assert_eq!(connection.send(&click("paid")).await?.status, 302);
     let is_another = |status: &Value| {

@@ -21,3 +21,27 @@ pub(crate) fn own(directory: &Path) -> Result<File, JournalError> {
         Err(TryLockError::Error(source)) => Err(JournalError::Io { doing: "locking", path, source }),
     }
 }
+
+/// Whether somebody writes into the journal in `directory` now; not, as far as can be seen, when it isn't there or can't be
+/// looked at.
+pub fn is_in_use(directory: &Path) -> bool {
+    let file = OpenOptions::new().write(true).open(directory.join(LOCK_FILE));
+    file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_is_in_use_as_long_as_its_owner_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!is_in_use(folder.path()), "nobody ever was here");
+        let owner = own(folder.path()).unwrap();
+        assert!(is_in_use(folder.path()));
+        assert!(matches!(own(folder.path()), Err(JournalError::InUse { .. })));
+        drop(owner);
+        assert!(!is_in_use(folder.path()));
+        own(folder.path()).unwrap();
+    }
+}

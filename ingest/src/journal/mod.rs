@@ -86,6 +86,7 @@ pub use handle::Journal;
 pub use inspect::{Inspection, clicks_below, first_of, inspect};
 pub use journals::{JournalConfig, Journals};
 pub use lacking::Lacking;
+pub use lock::is_in_use;
 pub use loss_file::{forget_losses, losses_of};
 pub use partition::JournalPartition;
 pub use stats::{BudgetStats, Damage, JournalStats, Losses, Refusal, Torn};

@@ -6,7 +6,7 @@
 //! is skipped: which clicks that were is known by the coverage of journals, and they are asked for again.
 //!
 //! Silence is looked into: every few seconds the broker is asked where the partition ends. No answer, or an end that is
-//! further and nothing that comes, and the connection is given up.
+//! further and nothing that comes, and the connection is given up. It is asked for too while nobody takes what has come.
 
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ const MOST_BYTES: i32 = 32 << 20;
 const SILENCE: Duration = Duration::from_secs(4);
 /// How often the same offset is looked for before it is skipped.
 const TRIES: u32 = 2;
+/// How often it is asked where the partition ends while nobody takes what has come.
+const END_AGAIN: Duration = Duration::from_secs(1);
 
 const STREAM: i32 = 1;
 const UPDATE: i32 = 2;
@@ -212,13 +214,13 @@ impl Puller {
             return Ok(());
         }
         for batch in partition.records.batches {
-            self.take_batch(batch).await?;
+            self.take_batch(session, batch).await?;
         }
         let offsets = vec![OffsetUpdate { offset: self.next as i64, session_id: answer.stream_id }];
         Ok(send(session, UpdateOffsetsRequest { offsets }, UPDATE).await?)
     }
 
-    async fn take_batch(&mut self, batch: Batch<RawRecords>) -> Result<(), Over> {
+    async fn take_batch(&mut self, session: &mut Session, batch: Batch<RawRecords>) -> Result<(), Over> {
         let base = batch.base_offset.max(0).unsigned_abs();
         let behind = base + batch.records_len() as u64;
         if behind <= self.next {
@@ -254,8 +256,41 @@ impl Puller {
         let records = (base..).zip(records).filter(|(offset, _)| *offset >= self.next);
         let records =
             records.map(|(offset, record)| (offset, Bytes::copy_from_slice(record.value().as_ref()))).collect();
+        self.hand_out(session, Pulled { records }).await?;
+        // not before: what breaks off while nobody takes them has them sent again
         self.next = behind;
-        self.out.send(Pulled { records }).await.map_err(|_| Over::Stopped(Stopped::Unwanted))
+        Ok(())
+    }
+
+    /// Hands records out as soon as they are wanted. Meanwhile the broker is asked where the partition ends: what isn't read
+    /// grows all the same, and is to be known.
+    async fn hand_out(&mut self, session: &mut Session, pulled: Pulled) -> Result<(), Over> {
+        loop {
+            if let Ok(room) = tokio::time::timeout(END_AGAIN, self.out.reserve()).await {
+                room.map_err(|_| Over::Stopped(Stopped::Unwanted))?.send(pulled);
+                return Ok(());
+            }
+            self.ask_for_end(session).await?;
+        }
+    }
+
+    /// Asks where the partition ends, while the broker waits for the word that the last stretch has come.
+    async fn ask_for_end(&mut self, session: &mut Session) -> Result<(), Over> {
+        let offsets = FetchOffsetsRequest::new(self.cluster.config.topic.clone(), self.partition);
+        send(session, offsets, OFFSETS).await?;
+        loop {
+            let answer = tokio::time::timeout(ANSWER_WITHIN, frame(session)).await;
+            let mut frame = answer.map_err(|_| deadline(session))??;
+            match frame.as_ref().get(..4).map(|mut number| number.get_i32()) {
+                Some(OFFSETS) => {
+                    self.has_more(session, &mut frame)?;
+                    return Ok(());
+                }
+                // it has gone on without that word: what it has sent is asked for once more
+                Some(STREAM) => return Err(Over::Again),
+                _ => {}
+            }
+        }
     }
 
     /// Whether what is missing at `next` is to be looked for once more.

@@ -126,6 +126,16 @@ impl LinkStore {
         Ok(count.max(0) as u64)
     }
 
+    /// How many logs could not be taken in, and still are where they come from or wait to be sent again.
+    ///
+    /// # Errors
+    /// [`LinkError::Database`] when the database fails.
+    pub async fn failed_logs(&self) -> Result<u64, LinkError> {
+        let sql = "SELECT count(*) FROM edge_queue WHERE stage = 'failed'";
+        let count: i64 = self.pools.query(sql).one().await.doing(READING)?;
+        Ok(count.max(0) as u64)
+    }
+
     /// Takes the log that has waited longest, or whose owner has not been heard of since its lease ended. It is
     /// `owner`'s for `lease`.
     ///

@@ -60,9 +60,39 @@ async fn who_only_reads_tells_what_holds_clicks_up_and_what_the_lake_has_lost() 
     std::fs::remove_dir_all(&lake)?;
     std::fs::rename(&elsewhere, &lake)?;
     query.ok(&["verify"])?;
+    // nobody else runs by now, and after a while that is said
     query.start_with(&["query"]).await?;
-    query.wait_for("/v1/status", PATIENCE, is_free).await?;
+    query.wait_for("/v1/status", PATIENCE, |status| !is_held_up("lake: ")(status)).await?;
     query.stop().await
+}
+
+/// How much has come since then nobody can tell, and that it isn't nothing is said.
+#[tokio::test(flavor = "multi_thread")]
+async fn that_nobody_reads_the_topic_is_told() -> Result<()> {
+    let mut rig = Rig::new(2)?;
+    let mut process = Node::new(crate::binary(), "domains = [\"go.test\"]", &rig.settings)?.sharing_data_of(&rig.node);
+    let mut query = Node::new(crate::binary(), "domains = [\"go.test\"]", &rig.settings)?.sharing_data_of(&rig.node);
+    std::fs::write(query.data().join("admin.token"), query.ok(&["token", "add", "--operator"])?)?;
+    rig.node.start_with(&["redirect"]).await?;
+    process.start_with(&["process"]).await?;
+    query.start_with(&["query"]).await?;
+    let clicks = load(&rig.node);
+    clicks.more(300).await?;
+    query.wait_for("/v1/status", PATIENCE, is_free).await?;
+    process.kill()?;
+    let is_told = |status: &Value| {
+        is_held_up("process: nobody reads partitions 0, 1")(status)
+            && status["stream"]["lag_seconds"].as_f64().is_some_and(|seconds| seconds > 30.0)
+    };
+    query.wait_for("/v1/status", PATIENCE, is_told).await?;
+    process.start_with(&["process"]).await?;
+    let ledger = clicks.end().await?;
+    check(&query, &ledger).await?;
+    query.wait_for("/v1/status", PATIENCE, is_free).await?;
+    for node in [&mut rig.node, &mut process, &mut query] {
+        node.stop().await?;
+    }
+    Ok(())
 }
 
 /// The backlog is for whoever comes next: a processor is told to stop when it has just begun with one, again and again.

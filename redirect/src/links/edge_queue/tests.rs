@@ -60,6 +60,7 @@ async fn a_log_is_read_as_it_was_queued(place: Place) {
     claim(&store, "me", NOW).await.unwrap();
     store.finish_log("a", "me", Err("no such format"), NOW).await.unwrap();
     assert_eq!(outside(store.logs_outside().await.unwrap()), [("a".to_owned(), Stage::Failed)]);
+    assert_eq!((store.queued_logs().await.unwrap(), store.failed_logs().await.unwrap()), (0, 1));
     store.enqueue(&log("a"), false).await.unwrap();
     claim(&store, "me", NOW).await.unwrap();
     store.finish_log("a", "me", Ok("{}"), NOW).await.unwrap();
