@@ -8,7 +8,7 @@
 //! Silence is looked into: every few seconds the broker is asked where the partition ends. No answer, or an end that is
 //! further and nothing that comes, and the connection is given up. It is asked for too while nobody takes what has come.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use fluvio_protocol::api::{Request, ResponseMessage};
@@ -33,7 +33,7 @@ const MOST_BYTES: i32 = 32 << 20;
 const SILENCE: Duration = Duration::from_secs(4);
 /// How often the same offset is looked for before it is skipped.
 const TRIES: u32 = 2;
-/// How often it is asked where the partition ends while nobody takes what has come.
+/// How often it is asked where the partition ends while what has come is taken slowly, or not at all.
 const END_AGAIN: Duration = Duration::from_secs(1);
 
 const STREAM: i32 = 1;
@@ -70,6 +70,8 @@ pub(super) struct Puller {
     pub(super) out: mpsc::Sender<Pulled>,
     /// Where the partition ends, as last heard.
     pub(super) end: watch::Sender<u64>,
+    /// When that was.
+    heard: Instant,
     stretch: i32,
     /// How often the offset has been missed.
     missed: (u64, u32),
@@ -96,7 +98,8 @@ impl Puller {
         out: mpsc::Sender<Pulled>,
         end: watch::Sender<u64>,
     ) -> Self {
-        Self { cluster, partition, next, out, end, stretch: STRETCH_BYTES, missed: (u64::MAX, 0) }
+        let heard = Instant::now();
+        Self { cluster, partition, next, out, end, heard, stretch: STRETCH_BYTES, missed: (u64::MAX, 0) }
     }
 
     /// Reads on until it can't. One that has brought something and loses its connection goes on over another.
@@ -209,6 +212,7 @@ impl Puller {
             }
         }
         let end = partition.high_watermark.max(0).unsigned_abs();
+        self.heard = Instant::now();
         self.end.send_if_modified(|known| std::mem::replace(known, (*known).max(end)) < end);
         if partition.records.batches.is_empty() {
             return Ok(());
@@ -262,11 +266,12 @@ impl Puller {
         Ok(())
     }
 
-    /// Hands records out as soon as they are wanted. Meanwhile the broker is asked where the partition ends: what isn't read
-    /// grows all the same, and is to be known.
+    /// Hands records out as soon as they are wanted. When that takes long the broker is asked where the partition ends: what
+    /// isn't read grows all the same, and is to be known.
     async fn hand_out(&mut self, session: &mut Session, pulled: Pulled) -> Result<(), Over> {
         loop {
-            if let Ok(room) = tokio::time::timeout(END_AGAIN, self.out.reserve()).await {
+            let until = self.heard + END_AGAIN;
+            if let Ok(room) = tokio::time::timeout_at(until.into(), self.out.reserve()).await {
                 room.map_err(|_| Over::Stopped(Stopped::Unwanted))?.send(pulled);
                 return Ok(());
             }
@@ -310,6 +315,7 @@ impl Puller {
         let found = found.into_iter().find(|one| one.partition_index == self.partition);
         let end = found.map_or(0, |found| found.last_stable_offset.max(0).unsigned_abs());
         self.end.send_replace(end);
+        self.heard = Instant::now();
         Ok(end != self.next)
     }
 }

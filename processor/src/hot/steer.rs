@@ -132,8 +132,9 @@ mod tests {
             steering.look(at(n), backlog)
         };
         assert!(!lands(&mut steering, 20, 1_000));
-        assert!(lands(&mut steering, 21, 2_000), "it begins");
-        for n in 22..60 {
+        assert!(!lands(&mut steering, 21, 2_000));
+        assert!(lands(&mut steering, 22, 3_000), "it begins");
+        for n in 23..60 {
             assert!(!steering.look(at(n), 2_000) && steering.rate().is_some(), "{n}");
         }
         assert!(steering.wake_at().is_some_and(|wake| wake <= at(60)));

@@ -33,7 +33,7 @@ const LOOKS: u32 = 20;
 const REST: u32 = 10;
 /// So many looks must agree before sampling begins.
 const AGREE: usize = 3;
-/// So many before there is less of it, and before it begins when it is urgent.
+/// So many before there is less of it.
 const AGREE_SOON: usize = 2;
 /// Groups that land first after a step were read before it.
 const READ_BEFORE: u32 = 1;
@@ -154,7 +154,6 @@ impl Controller {
         let is_urgent = strain >= self.limit.mul_f64(0.7);
         // once clicks are sampled anyway, they are until it drains well
         let (agree, soon) = match self.cap {
-            None if is_urgent => (AGREE_SOON, self.limit),
             None => (AGREE, self.limit),
             Some(_) => (AGREE_SOON, self.limit / 2),
         };

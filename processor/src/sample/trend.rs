@@ -13,6 +13,8 @@ const SURE: usize = 3;
 
 /// Of so long a wait to come this share counts like lag that is there: it may be foreseen wrongly.
 const FORESEEN: f64 = 0.4;
+/// How much waits is heard of late, above all of a topic: it may be so many times as much.
+const UNSURE: u32 = 2;
 /// Longer than any wait, and no number too large.
 const MOST: Duration = Duration::from_secs(1 << 32);
 
@@ -68,7 +70,7 @@ impl Trend {
     }
 
     /// How high lag is or will be, if it is above `low`: the lag of the last group, or a part of what a click that comes now
-    /// will wait for, if that is more. No more than such a click waits: old clicks alone are no strain, as those of a
+    /// will wait for, if that is more. No more than such a click may wait: old clicks alone are no strain, as those of a
     /// redirect that was away, as they land with the next group.
     pub(super) fn strain(&self, low: Duration) -> Duration {
         let Some(last) = self.points.back() else { return Duration::ZERO };
@@ -79,23 +81,33 @@ impl Trend {
             (backlog, pace) => Duration::try_from_secs_f64(backlog as f64 / pace).unwrap_or(MOST).min(MOST),
         };
         let will_be = if last.lag > low { waits.mul_f64(FORESEEN) } else { Duration::ZERO };
-        last.lag.max(will_be).min(waits)
+        last.lag.max(will_be).min(UNSURE * waits)
     }
 }
 
-/// How long until a strain is gone that was so high at these moments, by the line that fits them best; `None`: for ever, as
-/// it seems, or too few to tell.
+/// How long until a strain is gone that was so high at these moments: by the line that fits them best, or from when it was
+/// highest on, whichever is sooner, as the first groups after a stop make it rise still. `None`: for ever, as it seems, or
+/// too few to tell.
 pub(super) fn gone_after(strains: &VecDeque<(Instant, Duration)>) -> Option<Duration> {
-    let (first, last) = (strains.front()?, strains.back()?);
-    let of = |(at, strain): &(Instant, Duration)| ((*at - first.0).as_secs_f64(), strain.as_secs_f64());
+    let last = strains.back()?;
+    let highest = strains.iter().rev().max_by_key(|(_, strain)| strain)?;
+    let since = (last.0 - highest.0).as_secs_f64();
+    let from_highest = (highest.1.as_secs_f64() - last.1.as_secs_f64()) / since;
+    let falls = fall(strains).max(if since > 0.0 { from_highest } else { 0.0 });
+    Duration::try_from_secs_f64(last.1.as_secs_f64() / falls).ok().filter(|_| falls > 0.0)
+}
+
+/// By how much a strain falls in a second, by the line that fits it best.
+fn fall(strains: &VecDeque<(Instant, Duration)>) -> f64 {
+    let Some((first, _)) = strains.front() else { return 0.0 };
+    let of = |(at, strain): &(Instant, Duration)| ((*at - *first).as_secs_f64(), strain.as_secs_f64());
     let n = strains.len() as f64;
     let (times, highs) = strains.iter().map(of).fold((0.0, 0.0), |(x, y), one| (x + one.0, y + one.1));
     let (mid, mean) = (times / n, highs / n);
     let (together, spread) = strains.iter().map(of).fold((0.0, 0.0), |(together, spread), (time, high)| {
         (together + (time - mid) * (high - mean), spread + (time - mid) * (time - mid))
     });
-    let falls = -together / spread;
-    Duration::try_from_secs_f64(last.1.as_secs_f64() / falls).ok().filter(|_| falls > 0.0)
+    if spread > 0.0 { -together / spread } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -138,7 +150,7 @@ mod tests {
     #[test]
     fn old_clicks_are_no_strain_and_young_ones_are_none_however_many() {
         let some = [(0, 1, 0, 0), (1, 1, 0, 100), (2, 500, 4, 200)];
-        assert_eq!(trend(&some).strain(LOW), Duration::from_millis(40));
+        assert_eq!(trend(&some).strain(LOW), Duration::from_millis(80));
         let many = [(0, 1, 0, 0), (1, 1, 0, 100), (2, 1, 1_000_000, 200)];
         assert_eq!(trend(&many).strain(LOW), Duration::from_secs(1));
         let both = [(0, 20, 900, 0), (1, 21, 1_900, 100), (2, 22, 2_900, 200)];
@@ -154,5 +166,10 @@ mod tests {
         assert_eq!(gone_after(&strains(&[(0, 8), (1, 9), (2, 12)])), None);
         assert_eq!(gone_after(&strains(&[(0, 30), (10, 20)])), Some(Duration::from_secs(20)));
         assert_eq!(gone_after(&strains(&[(0, 30), (5, 10), (10, 20)])), Some(Duration::from_secs(20)), "by the line");
+        assert_eq!(
+            gone_after(&strains(&[(0, 20), (5, 30), (10, 20)])),
+            Some(Duration::from_secs(10)),
+            "from the highest"
+        );
     }
 }
