@@ -71,6 +71,8 @@ struct Looked {
     judged: Option<Stamp>,
     /// As it was at the last look, if not so.
     changing: Option<Stamp>,
+    /// Why it could not be looked at, the last time.
+    why: Option<String>,
 }
 
 impl Geo {
@@ -86,7 +88,7 @@ impl Geo {
     pub fn open(path: &Path) -> Result<Self, GeoError> {
         let stamp = Stamp::of(path)?;
         let database = Database::read(path)?;
-        let looked = Looked { judged: Some(stamp), changing: None };
+        let looked = Looked { judged: Some(stamp), ..Looked::default() };
         Ok(Self { path: Some(path.to_owned()), now: RwLock::new(Some(database)), looked: Mutex::new(looked) })
     }
 
@@ -111,10 +113,10 @@ impl Geo {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = match Stamp::of(path) {
             Ok(stamp) => stamp,
-            // as good as a bad file
-            Err(_) if looked.judged.is_none() => return Ok(None),
+            // as good as a bad file, and said once
+            Err(error) if looked.why.as_ref() == Some(&error.to_string()) => return Ok(None),
             Err(error) => {
-                *looked = Looked::default();
+                *looked = Looked { why: Some(error.to_string()), ..Looked::default() };
                 return Err(error);
             }
         };
@@ -125,7 +127,7 @@ impl Geo {
         if looked.changing.replace(stamp) != Some(stamp) {
             return Ok(None);
         }
-        *looked = Looked { judged: Some(stamp), changing: None };
+        *looked = Looked { judged: Some(stamp), ..Looked::default() };
         let database = Database::read(path)?;
         let said = database.describe();
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = Some(database);

@@ -76,7 +76,11 @@ impl ObjectStore for DurableStore {
             PutMode::Update(_) => return self.files.put_opts(location, payload, options).await,
         };
         let path = self.files.path_to_filesystem(location)?;
-        blocking(move || write_whole(&path, &payload, create)).await?;
+        let written = move || {
+            write_whole(&path, &payload, create)
+                .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+        };
+        blocking(written).await?;
         Ok(PutResult { e_tag: None, version: None })
     }
 

@@ -117,6 +117,15 @@ impl TableHandle {
         })
     }
 
+    /// Deletes files that no commit has named, or ever will: what was begun is given up. One that can't be deleted now is
+    /// cleaned up with others later.
+    pub(crate) async fn discard(&self, files: impl Iterator<Item = &NewFile>) {
+        let paths = files.map(|file| Path::from(file.path.as_str())).collect();
+        if let Err(failure) = self.place.delete("deleting what was given up", paths).await {
+            tracing::warn!(%failure, "files of a change that was given up stay for a while");
+        }
+    }
+
     pub(super) async fn put(&self, file: Encoded) -> Result<NewFile, LakeError> {
         let name = format!("{}.parquet", Uuid::now_v7());
         let path = match file.date {

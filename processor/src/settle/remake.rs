@@ -9,7 +9,8 @@
 //! changes is left alone; one that is made anew keeps its rows' order, and spans as much time as before. Files that were
 //! appended while others were looked at are none of this commit's, unless another look is needed anyway.
 //!
-//! Failure: until the commit lands nothing has changed; files of one that doesn't are named by nobody and cleaned up.
+//! Failure: until the commit lands nothing has changed; files of one that is given up are deleted, and those of one that was
+//! killed are named by nobody and cleaned up.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -129,6 +130,21 @@ pub(crate) async fn look<W: Work>(
 /// # Errors
 /// When the table can't be read or written; [`SettleError::TooLong`] when the first are too old to be committed.
 pub(crate) async fn prepare<W: Work>(
+    table: &mut TableHandle,
+    work: &W,
+    parts: &mut Parts<W::Note>,
+    watch: Watch<'_>,
+) -> Result<(), SettleError> {
+    let prepared = make_all(table, work, parts, watch).await;
+    if prepared.is_err() {
+        // no commit has named them: a disk that is full needs their room
+        table.discard(parts.0.values().filter_map(|part| part.instead.as_ref()).flat_map(|(_, files)| files)).await;
+        parts.0.clear();
+    }
+    prepared
+}
+
+async fn make_all<W: Work>(
     table: &mut TableHandle,
     work: &W,
     parts: &mut Parts<W::Note>,

@@ -231,6 +231,29 @@ async fn killed_before_its_commit_nothing_has_changed_and_nothing_stays_behind()
     assert_eq!(named(&agents(&lake).await.0, "Slack of later").len(), 5);
 }
 
+/// As on a disk that gets full: what was made so far gives its room back.
+#[tokio::test]
+async fn a_file_that_can_not_be_written_takes_those_before_it_along() {
+    use futures::TryStreamExt as _;
+    use object_store::ObjectStore as _;
+    let (lake, store) = memory();
+    for n in 0..4u128 {
+        append_rows(&lake, &batch(&rows(10 * n, 2, 0, "default"))).await;
+    }
+    let before = agents(&lake).await;
+    let files = async || {
+        let all: Vec<_> = store.list(Some(&"lake/clicks".into())).try_collect().await.unwrap();
+        all.iter().filter(|meta| meta.location.as_ref().ends_with(".parquet")).count()
+    };
+    assert_eq!(files().await, 4);
+    let mut later = settler(&lake, true, &Arc::default()).await;
+    store.arm("clicks/date", 3, Fault::Before);
+    later.reclassify(&all(), &mut |_| {}).await.unwrap_err();
+    assert!(store.is_spent());
+    assert_eq!((files().await, agents(&lake).await), (4, before));
+    assert_eq!(later.reclassify(&all(), &mut |_| {}).await.unwrap().changed, 4);
+}
+
 #[tokio::test]
 async fn what_waits_is_judged_when_it_is_settled() {
     let (lake, _) = memory();
