@@ -1,8 +1,9 @@
-//! What was sampled, from the tables as they are written to the report, across a compaction.
+//! What was sampled, from the tables as they are written to the report, across a compaction; and by the second.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use processor::lake::{Change, Lake, LakeOptions};
 use processor::sketch::{SampledAway, write};
 use schemas::click::{AgentInfo, Utm, Verdict};
@@ -87,6 +88,24 @@ async fn sample(lake: &Lake, clicks: &[Click]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Writes down at which rate clicks of these seconds were kept.
+async fn record(lake: &Lake, link: LinkId, seconds: &[i64]) -> anyhow::Result<()> {
+    let instants = TimestampMicrosecondArray::from(seconds.to_vec()).with_timezone("UTC");
+    let texts = |text: &str| Arc::new(StringArray::from(vec![text; seconds.len()])) as ArrayRef;
+    let columns: Vec<ArrayRef> = vec![
+        texts("default"),
+        texts(&link.to_string()),
+        Arc::new(instants.clone()),
+        texts("0"),
+        Arc::new(Float64Array::from(vec![RATE; seconds.len()])),
+        Arc::new(instants),
+    ];
+    let mut rates = lake.table(Table::Sampling).await?;
+    let add = rates.write(&RecordBatch::try_new(Table::Sampling.schema(), columns)?).await?;
+    rates.commit(Change { add, ..Change::default() }).await?;
+    Ok(())
+}
+
 /// Whether the report's numbers hold the truth.
 fn assert_true(counts: &Value, clicks: u64, visitors: u64) {
     let number = |name: &str| counts[name].as_u64().unwrap();
@@ -142,5 +161,24 @@ async fn visitors_of_what_was_sampled_away_are_in_the_report_before_and_after_a_
     let after = report()?;
     assert_eq!((&after["totals"], &after["data"]), (&before["totals"], &before["data"]));
     node.ok(&["verify"])?;
+
+    // all clicks are of the first second of their hour
+    let minutes = || {
+        let span = ["--start", "2026-03-14T12:30:00Z", "--end", "2026-03-14T14:00:00Z"];
+        node.json(&[&["report", "viral", "--interval", "minute"], &span[..], &["--json"]].concat())
+    };
+    let above = |report: &Value| -> Vec<usize> {
+        let rows = report["data"].as_array().unwrap().iter().enumerate();
+        rows.filter(|(_, row)| row["clicks_high"] != row["clicks_low"]).map(|(number, _)| number).collect()
+    };
+    let by_hours = minutes()?;
+    assert_eq!(above(&by_hours), (0..90).collect::<Vec<_>>());
+    assert!(by_hours["totals"]["visitors"].is_null(), "{by_hours}");
+    record(&lake, link, &[NOON, NOON + HOUR, NOON + 2 * HOUR]).await?;
+    let by_seconds = minutes()?;
+    assert_eq!(above(&by_seconds), [30]);
+    assert_true(&by_seconds["totals"], 10_000, 10_000);
+    let visitors = |minute: usize| &by_seconds["data"][minute]["visitors"];
+    assert_eq!([visitors(29), visitors(30), visitors(31)], [&0.into(), &Value::Null, &0.into()]);
     Ok(())
 }

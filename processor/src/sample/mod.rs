@@ -17,7 +17,8 @@
 //! Invariants
 //! * Clicks of `billed` links are never sampled, and no link of which fewer come than the cap is.
 //! * Whatever was sampled away at a rate has that rate or a lower one recorded, for its link and second, before its
-//!   position is committed. So every later judge of the id uses no higher one, and comes to the same.
+//!   position is committed. So every later judge of the id uses no higher one, and comes to the same; and reports know of the
+//!   seconds between that nothing is missing.
 //! * A rate depends on how many clicks come, never on which: so the weights of what is kept add up to what came, on average.
 //!
 //! Failure: a rate that is recorded and then not used does no harm: who judges later keeps less, and weighs it more. What the

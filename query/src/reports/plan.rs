@@ -1,7 +1,10 @@
-//! The questions a report asks of table `clicks`, each one aggregation, built as expressions and never as text.
+//! The questions a report asks of table `clicks`, each one aggregation, built as expressions and never as text; `hourly`: those
+//! of what was sampled away.
 //!
 //! Visitors are counted once a UTC day: distinct within (…, date), then added up. The sums of weights beside them are
 //! of a kind that DataFusion can spill together with the distinct.
+
+mod hourly;
 
 use std::sync::Arc;
 
@@ -14,12 +17,13 @@ use datafusion::prelude::DataFrame;
 use datafusion::scalar::ScalarValue;
 use schemas::UtcMicros;
 use schemas::click::timestamp;
-use schemas::time::HOUR;
 
 use super::buckets;
 use super::dims::Dimension;
 use super::period::Span;
 use super::request::{Classes, ReportRequest};
+
+pub(crate) use hourly::{hours, hours_in_scope, links, rates, sketches};
 
 /// An instant as a literal of the column's own type, so that files can be skipped by it.
 fn instant(instant: UtcMicros) -> Expr {
@@ -29,15 +33,6 @@ fn instant(instant: UtcMicros) -> Expr {
 /// Rows of the links and dimensions asked for, of any time and class.
 pub(crate) fn in_scope(clicks: DataFrame, request: &ReportRequest) -> Result<DataFrame> {
     having(clicks, request, |_| true)
-}
-
-/// Rows of `clicks_hourly` that touch the span, of the links and classes asked for. Dimensions that hours don't have are
-/// let be.
-pub(crate) fn hours_in_scope(hourly: DataFrame, request: &ReportRequest, span: Span) -> Result<DataFrame> {
-    let rows = having(hourly, request, Dimension::is_of_hours)?;
-    let begin = UtcMicros(span.start.0.saturating_sub(HOUR));
-    let rows = of_dates(rows, span)?.filter(col("hour").gt(instant(begin)).and(col("hour").lt(instant(span.end))))?;
-    of_chosen_classes(rows, request)
 }
 
 /// Rows of the links asked for, and of those dimensions asked for that are `known`.
@@ -145,15 +140,6 @@ pub(crate) fn groups(rows: DataFrame, dimension: Dimension, limit: usize) -> Res
         .limit(0, Some(limit))
 }
 
-/// Per hour and value of `dimension`, if hours have it: `hour`, `rate` (the lowest), and `value`.
-pub(crate) fn hours(hourly: DataFrame, dimension: Option<Dimension>) -> Result<DataFrame> {
-    let mut by = vec![col("hour")];
-    if let Some(dimension) = dimension.filter(|dimension| dimension.is_of_hours()) {
-        by.push(dimension.value()?.alias("value"));
-    }
-    hourly.aggregate(by, vec![min(col("lowest_rate")).alias("rate")])
-}
-
 /// What the parts of a report are told apart by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Split<'a> {
@@ -163,18 +149,6 @@ pub(crate) enum Split<'a> {
     Buckets(&'a Arc<[i64]>),
     /// By a dimension's value; only these values.
     Groups(Dimension, &'a [String]),
-}
-
-/// Sketches of hours: `hour`, `visitors`, and `value` of groups.
-pub(crate) fn sketches(hourly: DataFrame, split: Split<'_>) -> Result<DataFrame> {
-    let mut columns = vec![col("hour"), col("visitors")];
-    match split {
-        Split::Groups(dimension, values) => {
-            columns.push(dimension.value()?.alias("value"));
-            hourly.filter(dimension.one_of(values))?.select(columns)
-        }
-        _ => hourly.select(columns),
-    }
 }
 
 /// Visitors of rows that were kept, each once a `date` and `bucket` or `value`: those columns and `visitor`.

@@ -1,14 +1,17 @@
-//! What of a report's scope was sampled away, as table `clicks_hourly` tells.
+//! What of a report's scope was sampled away, as tables `clicks_hourly` and `sampling` tell.
 //!
 //! ```text
 //! clicks_hourly, in scope ──► hours: when, how thinly ──► the greatest weight that a click can have had, part by part
+//!                                  │ of hours that parts cut: sampling ──► seconds: when, how thinly ──┘
 //!                                  │ the parts that they touch
 //!                                  └──► sketches of visitors ∪ visitors of kept rows ──► visitors, once a UTC day
 //! ```
 //! An hour knows link and class of what was sampled away, and nothing else. So it can be told for the whole, for buckets
-//! that don't cut it, and for groups by what hours have; for all else visitors are not known, and it is said why. A part
-//! that no hour touches is as exact as if nothing were ever sampled, and costs no more.
+//! that don't cut it, and for groups by what hours have. A part that cuts an hour is touched by those of its seconds in which
+//! clicks were thinned; how many visitors it had then is not known, and it is said why. A part that nothing touches is as
+//! exact as if nothing were ever sampled, and costs no more.
 
+mod seconds;
 mod visitors;
 
 pub(super) use visitors::Sources;
@@ -16,6 +19,7 @@ pub(super) use visitors::Sources;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use datafusion::prelude::DataFrame;
 use schemas::UtcMicros;
 use schemas::time::HOUR;
@@ -61,20 +65,33 @@ pub(crate) enum Visitors {
     Unknown,
 }
 
-/// Hours in which something of a part was sampled away.
+/// What was sampled away of a part.
 #[derive(Clone, Copy, Debug)]
 struct Touch {
     /// 1 / the lowest rate.
     heaviest: f64,
-    /// Whether one of them is not of the part alone.
+    /// Whether some of it is of an hour that is not of the part alone.
     cut: bool,
+}
+
+/// An hour in which something was sampled away, of all groups together or of one.
+#[derive(Clone, Debug, PartialEq)]
+struct Hour {
+    begin: i64,
+    value: Option<String>,
+    /// 1 / the lowest rate.
+    heaviest: f64,
 }
 
 /// What was sampled away of a scope.
 #[derive(Debug, Default)]
 pub(crate) struct Sampled {
-    /// The parts that hours touch.
+    /// The parts of which something was.
     touched: HashMap<Part, Touch>,
+    /// Hours that parts cut, until it is known whether they touch these.
+    cut: Vec<Hour>,
+    /// The ends of the whole, and of the buckets.
+    span: (i64, i64),
     ends: Option<Arc<[i64]>>,
     dimension: Option<Dimension>,
     /// A filter that hours don't have.
@@ -92,47 +109,69 @@ impl Sampled {
     ) -> Result<Self, QueryError> {
         // an end that has not come yet cuts nothing, and is as far away as can be
         let open = |end: i64| if end >= now.0 { i64::MAX } else { end };
-        let span = (span.start.0, open(span.end.0));
         let filters = request.only.keys().chain(request.not.keys());
         let mut sampled = Self {
+            span: (span.start.0, open(span.end.0)),
             ends: ends.map(|ends| ends.iter().map(|&end| open(end)).collect()),
             dimension: request.group_by,
             filter: filters.copied().find(|dimension| !dimension.is_of_hours()),
             ..Self::default()
         };
         for batch in collect(plan::hours(hourly, request.group_by)).await? {
-            let (begins, rates) = (shape::integers(&batch, "hour")?, shape::floats(&batch, "rate")?);
-            let mut values = match sampled.tells_groups() {
-                true => shape::texts(&batch, "value")?.into_iter(),
-                false => Vec::new().into_iter(),
-            };
-            for (begin, rate) in begins.into_iter().zip(rates) {
-                let (begin, heaviest) = (begin.unwrap_or_default(), 1.0 / rate);
-                sampled.touch(Part::Whole, begin, span, heaviest);
-                if let Some(value) = values.next() {
-                    sampled.touch(Part::Group(value), begin, span, heaviest);
-                }
-                for (number, bucket) in sampled.buckets_of(begin) {
-                    sampled.touch(Part::Bucket(number), begin, bucket, heaviest);
+            for hour in sampled.hours_of(&batch)? {
+                if sampled.note(&hour, (hour.begin, HOUR), false) {
+                    sampled.cut.push(hour);
                 }
             }
         }
         Ok(sampled)
     }
 
-    /// Notes an hour of a part that lies in `start..end`.
-    fn touch(&mut self, part: Part, hour: i64, (start, end): (i64, i64), heaviest: f64) {
-        let cut = hour < start || hour.saturating_add(HOUR) > end;
-        let touch = self.touched.entry(part).or_insert(Touch { heaviest, cut });
-        *touch = Touch { heaviest: touch.heaviest.max(heaviest), cut: touch.cut || cut };
+    /// Hours with their rates, by group if hours tell of groups.
+    fn hours_of(&self, batch: &RecordBatch) -> Result<Vec<Hour>, QueryError> {
+        let (begins, rates) = (shape::integers(batch, "hour")?, shape::floats(batch, "rate")?);
+        let mut values = match self.tells_groups() {
+            true => shape::texts(batch, "value")?.into_iter(),
+            false => Vec::new().into_iter(),
+        };
+        let hours = begins.into_iter().zip(rates).map(|(begin, rate)| Hour {
+            begin: begin.unwrap_or_default(),
+            value: values.next(),
+            heaviest: 1.0 / rate,
+        });
+        Ok(hours.collect())
     }
 
-    /// The buckets that an hour touches, with their ends.
-    fn buckets_of(&self, hour: i64) -> Vec<(usize, (i64, i64))> {
-        let Some(ends) = &self.ends else { return Vec::new() };
-        let first = ends.partition_point(|&end| end <= hour).saturating_sub(1);
-        let pairs = ends.windows(2).enumerate().skip(first).map(|(number, pair)| (number, (pair[0], pair[1])));
-        pairs.take_while(|(_, (start, _))| *start < hour.saturating_add(HOUR)).collect()
+    /// Notes that something of an hour was sampled away, in a stretch of time within it: of the parts that it touches, either
+    /// those that cut the hour or those that don't. Returns whether there are others.
+    fn note(&mut self, hour: &Hour, stretch: (i64, i64), cut: bool) -> bool {
+        let mut others = false;
+        for (part, ends) in self.parts(hour, stretch) {
+            if is_whole(hour.begin, ends) == cut {
+                others = true;
+                continue;
+            }
+            let touch = self.touched.entry(part).or_insert(Touch { heaviest: hour.heaviest, cut });
+            *touch = Touch { heaviest: touch.heaviest.max(hour.heaviest), cut: touch.cut || cut };
+        }
+        others
+    }
+
+    /// The parts that a stretch of time touches, which begins at an instant and is so long, with their ends.
+    fn parts(&self, hour: &Hour, (begin, length): (i64, i64)) -> Vec<(Part, (i64, i64))> {
+        let end = begin.saturating_add(length);
+        if end <= self.span.0 || begin >= self.span.1 {
+            return Vec::new();
+        }
+        let mut parts = vec![(Part::Whole, self.span)];
+        parts.extend(hour.value.clone().map(|value| (Part::Group(value), self.span)));
+        if let Some(ends) = &self.ends {
+            let first = ends.partition_point(|&end| end <= begin).saturating_sub(1);
+            let buckets = ends.windows(2).enumerate().skip(first).map(|(number, pair)| (number, (pair[0], pair[1])));
+            let touched = buckets.take_while(|(_, (start, _))| *start < end);
+            parts.extend(touched.map(|(number, ends)| (Part::Bucket(number), ends)));
+        }
+        parts
     }
 
     /// The greatest weight that something in a part can have had that has no row; 1 when nothing was sampled away.
@@ -157,7 +196,7 @@ impl Sampled {
         }
         Some(match self.filter {
             Some(filter) => format!("visitors of what was sampled away are not known by {}", filter.name()),
-            None => "the span cuts a UTC hour of which clicks were sampled away".to_owned(),
+            None => "the span cuts a UTC hour, and clicks were sampled away in its part of it".to_owned(),
         })
     }
 
@@ -166,7 +205,13 @@ impl Sampled {
         let unknown = |part: &Part| *part != Part::Whole && self.visitors(part) == Visitors::Unknown;
         self.visitors.keys().any(unknown).then(|| match self.dimension {
             Some(dimension) => format!("not known by {}", dimension.name()),
-            None => "not known of buckets that cut a UTC hour of which clicks were sampled away".to_owned(),
+            None => "not known of buckets that cut a UTC hour, where clicks were sampled away in their part of it"
+                .to_owned(),
         })
     }
+}
+
+/// Whether what lies between these ends has all of the hour that begins at `hour`.
+fn is_whole(hour: i64, (start, end): (i64, i64)) -> bool {
+    hour >= start && hour.saturating_add(HOUR) <= end
 }

@@ -40,7 +40,7 @@ impl Sums {
 }
 
 /// A column by name, as 64-bit floats or integers or texts.
-fn column(batch: &RecordBatch, name: &str, as_type: &DataType) -> Result<ArrayRef, QueryError> {
+pub(super) fn column(batch: &RecordBatch, name: &str, as_type: &DataType) -> Result<ArrayRef, QueryError> {
     let column = batch.column_by_name(name).ok_or_else(|| QueryError::lake("reading an aggregation", name))?;
     cast(column, as_type).map_err(|error| QueryError::lake("reading an aggregation", error))
 }

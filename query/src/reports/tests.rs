@@ -1,15 +1,16 @@
+mod cut;
+mod groups;
+mod meta;
 mod model;
 mod sampled;
+mod seconds;
 
-use std::sync::Arc;
-
-use schemas::click::{AgentInfo, Utm, Verdict};
-use schemas::{Class, Click, Device, LinkId, Principal, UtcMicros};
+use schemas::click::Verdict;
+use schemas::{Class, Click, LinkId, Principal};
 
 use super::*;
 use crate::error::QueryError;
-use crate::ports::Freshness;
-use crate::testlake::{TestLake, at, click, operator, tenant, text};
+use crate::testlake::{TestLake, at, click, operator, tenant};
 
 fn request(query: &str) -> ReportRequest {
     ReportRequest::from_pairs(url::form_urlencoded::parse(query.as_bytes())).unwrap()
@@ -163,87 +164,6 @@ async fn visitors_are_counted_once_a_utc_day() {
 }
 
 #[tokio::test]
-async fn groups_are_the_top_and_the_rest_is_other_or_unknown() {
-    let countries =
-        [Some("NL"), Some("NL"), Some("NL"), Some("DE"), Some("DE"), Some("AT"), Some("FR"), None, Some("")];
-    let rows: Vec<Click> = countries.iter().zip(1..).map(|(&c, n)| from(c, click(n, at(NOON)))).collect();
-    let lake = TestLake::with(&rows);
-    let report = ask(&lake, &tenant("a"), "group_by=country&limit=3").await;
-    assert_eq!(groups(&report), [("NL", 3), ("DE", 2), ("AT", 1)]);
-    assert_eq!((report.other.clicks, report.unknown.clicks), (1, 2));
-    assert_eq!(report.totals.counts.clicks, 9);
-    let report = ask(&lake, &tenant("a"), "group_by=continent").await;
-    assert_eq!(groups(&report), [("EU", 7)]);
-    assert_eq!((report.other.clicks, report.unknown.clicks), (0, 2));
-    for (query, expected) in [
-        ("country=NL&country=DE", 5),
-        ("not_country=NL", 6),
-        ("country=", 2),
-        ("not_country=&not_country=NL", 4),
-        ("continent=EU", 7),
-        ("continent=AS", 0),
-        ("not_continent=EU", 2),
-        ("country=nl", 0),
-    ] {
-        assert_eq!(ask(&lake, &tenant("a"), query).await.totals.counts.clicks, expected, "{query}");
-    }
-}
-
-#[tokio::test]
-async fn every_dimension_groups() {
-    let info = AgentInfo {
-        device: Device::Mobile,
-        browser: text("Firefox"),
-        browser_version: None,
-        os: text("Android"),
-        os_version: None,
-    };
-    let utm = Utm { source: text("s"), medium: text("m"), campaign: text("c"), term: text("t"), content: text("n") };
-    let full = Click {
-        agent_info: Arc::new(info),
-        utm,
-        country: text("JP"),
-        region: text("13"),
-        city: text("Tokyo"),
-        referrer: text("t.co"),
-        language: text("ja"),
-        ..click(1, at(NOON))
-    };
-    let lake = TestLake::with(&[full, click(2, at(NOON))]);
-    for (dimension, value) in [
-        ("country", "JP"),
-        ("region", "13"),
-        ("city", "Tokyo"),
-        ("continent", "AS"),
-        ("device", "mobile"),
-        ("browser", "Firefox"),
-        ("os", "Android"),
-        ("referrer", "t.co"),
-        ("utm_source", "s"),
-        ("utm_medium", "m"),
-        ("utm_campaign", "c"),
-        ("utm_term", "t"),
-        ("utm_content", "n"),
-        ("language", "ja"),
-    ] {
-        let report = ask(&lake, &tenant("a"), &format!("group_by={dimension}")).await;
-        assert_eq!((groups(&report), report.unknown.clicks), (vec![(value, 1)], 1), "{dimension}");
-        let only = ask(&lake, &tenant("a"), &format!("{dimension}={value}")).await;
-        assert_eq!(only.totals.counts.clicks, 1, "{dimension}");
-    }
-    for (dimension, value) in [
-        ("class", "human"),
-        ("source", "origin"),
-        ("code", "x"),
-        ("domain", "go.example"),
-        ("destination", "https://example.com/"),
-    ] {
-        let report = ask(&lake, &tenant("a"), &format!("group_by={dimension}")).await;
-        assert_eq!((groups(&report), report.unknown.clicks), (vec![(value, 2)], 0), "{dimension}");
-    }
-}
-
-#[tokio::test]
 async fn weights_are_summed_and_the_interval_says_how_sure() {
     let rows: Vec<Click> = (0..100).map(|n| Click { weight: 4.0, ..click(n, at(NOON)) }).collect();
     let report = ask(&TestLake::with(&rows), &tenant("a"), "").await;
@@ -252,91 +172,6 @@ async fn weights_are_summed_and_the_interval_says_how_sure() {
     assert!(report.meta.sampled && report.meta.lowest_rate == 0.25);
     assert!(report.meta.visitors.starts_with("not counted"));
     assert_eq!(report.totals.by_class["human"], 400);
-}
-
-#[tokio::test]
-async fn meta_tells_of_freshness_and_gaps_that_are_touched() {
-    let lake = TestLake::with(&[click(1, at(NOON))]);
-    *lake.pipeline.0.lock().unwrap() =
-        Some(Freshness { complete_through: Some(at(NOON)), final_through: Some(at("2026-03-12T12:00:00Z")) });
-    lake.add_gap(None, at("2026-03-14T10:00:00Z"), at("2026-03-14T11:00:00Z"), 9);
-    lake.add_gap(Some("a"), at("2026-03-14T09:00:00Z"), at("2026-03-14T09:30:00Z"), 4);
-    lake.add_gap(Some("b"), at("2026-03-14T08:00:00Z"), at("2026-03-14T09:00:00Z"), 5);
-    let before = UtcMicros::now();
-    let report = ask(&lake, &tenant("a"), "start=2026-03-14&end=2026-03-14").await;
-    assert!(report.meta.as_of >= before && report.meta.as_of <= UtcMicros::now());
-    assert_eq!(report.meta.complete_through, Some(at(NOON)));
-    assert_eq!(report.meta.final_through, Some(at("2026-03-12T12:00:00Z")));
-    let lost: Vec<Option<u64>> = report.meta.gaps.iter().map(|gap| gap.lost).collect();
-    assert_eq!(lost, [Some(4), None], "not b's, and not how many of a gap that may be others'");
-    let all = ask(&lake, &operator(), "start=2026-03-14&end=2026-03-14").await;
-    assert_eq!(all.meta.gaps.iter().filter_map(|gap| gap.lost).sum::<u64>(), 18);
-    let untouched = ask(&lake, &operator(), "start=2026-03-15&end=2026-03-15").await;
-    assert!(untouched.meta.gaps.is_empty());
-}
-
-#[tokio::test]
-async fn meta_tells_when_final_numbers_of_the_span_have_changed() {
-    let lake = TestLake::with(&[click(1, at(NOON))]);
-    let service = lake.service_with(crate::QueryConfig { refresh: std::time::Duration::ZERO, ..lake.config() });
-    let restated =
-        async |principal, query: &str| service.report(&principal, &request(query)).await.unwrap().meta.restated_at;
-    let day = "start=2026-03-14&end=2026-03-14";
-    assert_eq!(restated(operator(), day).await, None);
-    lake.add_restatement(Some("a"), at("2026-03-13T10:00:00Z"), at("2026-03-14T00:00:00Z"));
-    lake.add_restatement(Some("a"), at("2026-03-14T10:00:00Z"), at("2026-03-14T11:00:00Z"));
-    lake.add_restatement(Some("b"), at("2026-03-14T12:00:00Z"), at("2026-03-14T13:00:00Z"));
-    assert_eq!(restated(operator(), day).await, Some(at("2026-03-14T13:00:00Z")));
-    assert_eq!(restated(tenant("a"), day).await, Some(at("2026-03-14T11:00:00Z")), "not b's");
-    assert_eq!(restated(tenant("c"), day).await, None);
-    let before = "start=2026-03-14T00:00:00Z&end=2026-03-14T10:00:00Z";
-    assert_eq!(restated(tenant("a"), before).await, Some(at("2026-03-14T00:00:00Z")), "its last instant");
-    assert_eq!(restated(operator(), "start=2026-03-15&end=2026-03-15").await, None);
-}
-
-#[tokio::test]
-async fn meta_tells_from_when_on_clicks_are_kept_where_that_cuts_the_span() {
-    let lake = TestLake::with(&[click(1, at(NOON))]);
-    let service = lake.service_with(crate::QueryConfig { refresh: std::time::Duration::ZERO, ..lake.config() });
-    let meta = async |principal, query: &str| {
-        let meta = service.report(&principal, &request(query)).await.unwrap().meta;
-        assert_eq!(meta.restated_at, None, "what is kept no longer isn't another number");
-        meta.kept_from
-    };
-    let (long, day) = ("start=2026-03-01&end=2026-03-14", "start=2026-03-14&end=2026-03-14");
-    assert_eq!(meta(tenant("a"), long).await, None);
-    lake.add_retention("a", at("2026-03-01T00:00:00Z"), at("2026-03-09T23:59:59.999999Z"));
-    lake.add_retention("a", at("2026-03-01T00:00:00Z"), at("2026-03-01T23:59:59.999999Z"));
-    lake.add_retention("b", at("2026-03-12T00:00:00Z"), at("2026-03-12T23:59:59.999999Z"));
-    assert_eq!(meta(tenant("a"), long).await, Some(at("2026-03-10T00:00:00Z")));
-    assert_eq!(meta(tenant("a"), day).await, None, "that day is whole");
-    assert_eq!(meta(tenant("a"), "interval_preset=all").await, Some(at("2026-03-10T00:00:00Z")));
-    assert_eq!(meta(tenant("a"), "").await, Some(at("2026-03-10T00:00:00Z")));
-    assert_eq!(meta(tenant("c"), long).await, None);
-    assert_eq!(meta(operator(), long).await, Some(at("2026-03-13T00:00:00Z")), "of the one that keeps the least");
-}
-
-#[tokio::test]
-async fn meta_tells_which_changes_of_the_span_are_under_way() {
-    let lake = TestLake::with(&[click(1, at(NOON))]);
-    let one = |workspace: Option<&str>, start: &str, end: &str, reason: &str| crate::Changing {
-        workspace: workspace.map(str::to_owned),
-        start: at(start),
-        end: at(end),
-        reason: reason.to_owned(),
-    };
-    let any = one(None, "2026-03-14T10:00:00Z", "2026-03-14T10:59:59Z", "an hour");
-    let of_b = one(Some("b"), "2026-03-10T10:00:00Z", "2026-03-14T00:00:00Z", "b's");
-    *lake.pipeline.1.lock().unwrap() = vec![any.clone(), of_b, any];
-    let day = "start=2026-03-14&end=2026-03-14";
-    let told = async |principal, query: &str| {
-        let changing = ask(&lake, &principal, query).await.meta.changing;
-        changing.into_iter().map(|one| one.reason).collect::<Vec<_>>()
-    };
-    assert_eq!(told(operator(), day).await, ["b's", "an hour"]);
-    assert_eq!(told(tenant("a"), day).await, ["an hour"]);
-    assert_eq!(told(tenant("b"), "start=2026-03-12&end=2026-03-12").await, ["b's"]);
-    assert!(told(operator(), "start=2026-03-15&end=2026-03-15").await.is_empty());
 }
 
 #[tokio::test]

@@ -99,6 +99,7 @@ impl Touched<'_> {
         let hourly = hourly.and_then(|hourly| plan::hours_in_scope(hourly, request, self.span));
         let hourly = hourly.map_err(|error| classify(&error))?;
         let mut sampled = Sampled::look(hourly.clone(), request, (self.span, ends), now).await?;
+        sampled.look_closer(hourly.clone(), self, not_before).await?;
         sampled.count_visitors(&Sources { session: self.session, hourly, clicks: chosen, groups }).await?;
         Ok(sampled)
     }

@@ -78,6 +78,16 @@ impl DataFile {
     pub(crate) fn bounds(&self, column: &str) -> Option<&(ScalarValue, ScalarValue)> {
         self.bounds.get(column)
     }
+
+    /// First and last instant of a column, as microseconds; as far away as can be where the log doesn't say.
+    pub(crate) fn times(&self, column: &str) -> (i64, i64) {
+        let micros = |end: &ScalarValue| match end {
+            ScalarValue::TimestampMicrosecond(micros, _) => *micros,
+            _ => None,
+        };
+        let (first, last) = self.bounds(column).map_or((None, None), |(first, last)| (micros(first), micros(last)));
+        (first.unwrap_or(i64::MIN), last.unwrap_or(i64::MAX))
+    }
 }
 
 fn bounds(table: Table, column: &str, stats: &Stats) -> Option<(ScalarValue, ScalarValue)> {

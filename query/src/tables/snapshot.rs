@@ -38,6 +38,12 @@ impl TableSnapshot {
     pub(crate) fn rows(&self) -> Option<u64> {
         self.files.iter().map(|file| file.rows).sum()
     }
+
+    /// The same with some of its files alone.
+    pub(crate) fn having(&self, keep: impl Fn(&DataFile) -> bool) -> Self {
+        let files = self.files.iter().filter(|file| keep(file)).cloned().collect();
+        Self { files, ..*self }
+    }
 }
 
 #[derive(Debug)]

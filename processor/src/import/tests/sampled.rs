@@ -146,3 +146,17 @@ async fn lines_of_before_redirects_have_heard_of_a_change_go_by_the_rates() {
         }
     }
 }
+
+/// Reports look for what was sampled away by the second of its own time.
+#[tokio::test]
+async fn what_lines_are_sampled_at_is_recorded_for_their_own_second() {
+    let time = UtcMicros(UtcMicros::now().0 - 4_000 * SECOND);
+    let sampled = Sampled::new(Journals::default(), time).await;
+    let later = time.plus(Duration::from_secs(40));
+    let mut book = RateBook::new(sampled.bench.lake.clone(), Duration::from_secs(5), Duration::from_secs(60));
+    let asked = [(sampled.link, second_of(later))].into();
+    assert!(!book.lowest(&asked).await.unwrap().has(sampled.link, second_of(later)));
+    let summary = sampled.bench.import(&Sampled::log(later, 0)).await;
+    assert_eq!(summary.ignored.sampled, Sampled::away(0));
+    assert!(book.lowest(&asked).await.unwrap().has(sampled.link, second_of(later)));
+}

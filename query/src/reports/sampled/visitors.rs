@@ -10,7 +10,7 @@ use futures::StreamExt;
 use schemas::UtcMicros;
 use schemas::sketch::VisitorSketch;
 
-use super::{Part, Sampled, Visitors};
+use super::{Part, Sampled, Visitors, is_whole};
 use crate::error::QueryError;
 use crate::failure::classify;
 use crate::reports::buckets;
@@ -136,10 +136,14 @@ impl Sampled {
         for ((hour, value), sketch) in hours.into_iter().zip(values).zip(sketches) {
             let (Some(hour), Some(sketch)) = (hour, sketch) else { continue };
             let part = match split {
-                Split::Whole => Some(Part::Whole),
-                Split::Buckets(ends) => buckets::index(ends, hour).map(Part::Bucket),
-                Split::Groups(..) => Some(Part::Group(value)),
+                Split::Whole => Some((Part::Whole, self.span)),
+                Split::Buckets(ends) => {
+                    buckets::index(ends, hour).map(|number| (Part::Bucket(number), (ends[number], ends[number + 1])))
+                }
+                Split::Groups(..) => Some((Part::Group(value), self.span)),
             };
+            // of an hour that such a part cuts nothing is missing in its share
+            let part = part.filter(|(_, ends)| is_whole(hour, *ends)).map(|(part, _)| part);
             if let Some(part) = part.filter(|part| wanted.contains(part)) {
                 let day = match days.entry((part, UtcMicros(hour).day())) {
                     Entry::Occupied(known) => known.into_mut(),

@@ -25,7 +25,7 @@ fn visit(n: u64, hour: i64, visitor: u64) -> Click {
 }
 
 /// Those that are kept at `rate`, with their weight, and those that aren't.
-fn sampled(clicks: &[Click], rate: f64) -> (Vec<Click>, Vec<Click>) {
+pub(super) fn sampled(clicks: &[Click], rate: f64) -> (Vec<Click>, Vec<Click>) {
     let is_kept = |click: &Click| (mixed(click.click_id.as_u128() as u64 ^ 1) as f64) < rate * 2f64.powi(64);
     let (kept, shed): (Vec<Click>, Vec<Click>) = clicks.iter().cloned().partition(is_kept);
     (kept.into_iter().map(|click| Click { weight: 1.0 / rate, ..click }).collect(), shed)
