@@ -2,6 +2,7 @@
 
 mod faults;
 mod outages;
+mod reader;
 mod restarts;
 
 use std::collections::BTreeSet;
