@@ -378,8 +378,10 @@ pub(super) fn note_mark(marks: &mut Vec<(JournalId, UtcMicros)>, journal: Journa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hot::testing::click;
+    use crate::hot::testing::{Plain, click, event, event_of};
+    use crate::sample::Cap;
     use schemas::Click;
+    use schemas::sampling::is_kept;
 
     /// The byte budget bounds memory only if rows are no heavier than it takes them for, be they many or alone.
     #[test]
@@ -398,6 +400,27 @@ mod tests {
             let held = builder.into_batch().unwrap().get_array_memory_size() + rows * size_of::<Clicked>();
             let weighed = COLUMNS_BYTES + rows * (250 + ROW_BYTES);
             assert!(held <= weighed, "{rows} rows: {held} bytes, weighed at {weighed}");
+        }
+    }
+
+    /// Under a backlog that is sampled most batches hold no row, and others wait for their room.
+    #[test]
+    fn what_is_sampled_away_gives_its_room_back_and_that_of_the_columns_when_no_row_is_left() {
+        let (cap, link) = (Arc::new(Cap::default()), LinkId::new());
+        cap.set(Some(1));
+        // their rate will be one in so many
+        let ids = (0..).filter(|id| !is_kept(ClickId::from(*id), 1.0 / 40.0)).take(40);
+        let internal = ids.map(|id| event_of(id, 1, link, Analytics::Internal));
+        let one = event(1, 1);
+        for (kept, weight) in [(None, 0), (Some(one.clone()), COLUMNS_BYTES + one.len() + ROW_BYTES)] {
+            let bodies = internal.clone().chain(kept).map(Body::Click);
+            let record = |(offset, body)| Record { offset, journal: JournalId::default(), body };
+            let records: Vec<Record> = (0..).zip(bodies).map(record).collect();
+            let at = (UtcMicros(2), Instant::now());
+            let batch = decode(0, &records, &Plain, &mut Shedder::new(Arc::clone(&cap)), at).unwrap();
+            assert_eq!((batch.shed.len(), batch.clicks.len()), (40, records.len() - 40));
+            assert_eq!(batch.rows.is_empty(), batch.clicks.is_empty());
+            assert_eq!(batch.bytes, weight + 40 * SHED_BYTES);
         }
     }
 }

@@ -108,7 +108,8 @@ pub(crate) fn event(id: u128, time: i64) -> Bytes {
     event_of(id, time, LinkId::new(), Analytics::Billed)
 }
 
-fn event_of(id: u128, time: i64, link_id: LinkId, analytics: Analytics) -> Bytes {
+/// The bytes of an event of this link.
+pub(crate) fn event_of(id: u128, time: i64, link_id: LinkId, analytics: Analytics) -> Bytes {
     let event = ClickEvent {
         click_id: ClickId::from(id),
         link_id,
