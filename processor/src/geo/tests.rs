@@ -140,6 +140,24 @@ fn a_newer_file_is_taken_and_a_bad_one_is_not() {
 }
 
 #[test]
+fn why_no_file_can_be_looked_at_is_said_once_each_time_it_is_another_reason() {
+    let folder = Folder::new();
+    folder.write(&places("Berlin"), 9);
+    let geo = Geo::open(&folder.path()).unwrap();
+    let refused = || geo.look().err().map(|error| error.to_string());
+    std::fs::remove_file(folder.path()).unwrap();
+    for _ in 0..2 {
+        let missing = refused().unwrap();
+        assert!(missing.contains("No such file") && refused().is_none(), "{missing}");
+        std::fs::create_dir(folder.path()).unwrap();
+        let other = refused().unwrap();
+        assert!(other.contains("no regular file") && refused().is_none(), "{other}");
+        std::fs::remove_dir(folder.path()).unwrap();
+    }
+    assert_eq!(told(&geo, "198.51.100.7"), "DE/BE/Berlin");
+}
+
+#[test]
 fn one_of_the_same_size_and_time_is_another() {
     let folder = Folder::new();
     let at = SystemTime::now() - Duration::from_secs(9);
