@@ -17,7 +17,7 @@
 //! * [`privacy`]: what is not to be known of people
 //! * [`sampling`]: which clicks of a sampled link are kept
 //! * [`hourly`], [`sketch`]: a row of table `clicks_hourly`, and the visitors that it counts
-//! * [`tables`]: the other tables of the lake
+//! * [`tables`]: the other tables of the lake; [`restatement`]: the words of one of them
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -32,6 +32,7 @@ pub mod ids;
 pub mod keep;
 pub mod link;
 pub mod privacy;
+pub mod restatement;
 pub mod sampling;
 pub mod sketch;
 pub mod tables;

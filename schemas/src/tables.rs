@@ -178,7 +178,7 @@ static GAPS: LazyLock<SchemaRef> = LazyLock::new(|| {
     ]))
 });
 
-/// `restatements`: a commit has changed numbers that were final. From `start` to `end`, both included, are the event
+/// `restatements`: a commit has changed numbers that were final, for a [reason](crate::restatement::Why). From `start` to `end`, both included, are the event
 /// times of the rows that it `added`, `removed` or `changed`, all of one workspace (null: of any).
 static RESTATEMENTS: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![

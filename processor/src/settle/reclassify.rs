@@ -15,12 +15,13 @@ use arrow::array::{AsArray as _, RecordBatch};
 use arrow::datatypes::TimestampMicrosecondType;
 use arrow::error::ArrowError;
 use schemas::UtcMicros;
+use schemas::restatement::Why;
 use serde::Serialize;
 
 use super::desk::TRIES;
 use super::error::SettleError;
 use super::remake::{Parts, Watch, Work, look, prepare, swap_in};
-use super::restate::{Ledger, Several, Touch, Why};
+use super::restate::{Ledger, Several, Touch};
 use super::settler::Settler;
 use crate::enrich::Enricher;
 use crate::enrich::rejudge::{TEXTS, columns, value, versions};

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray as _, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow::error::ArrowError;
+use schemas::restatement::Why;
 use schemas::tables::Table;
 use schemas::{ClickId, UtcMicros};
 
@@ -23,43 +24,6 @@ use crate::lake::{Change, CommitError, Lake, TableHandle};
 
 /// The transaction that knows the commit told last.
 const TOLD: &str = "told";
-
-/// Why final numbers have changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Why {
-    /// An import of old lines or events.
-    Backfill,
-    /// Events that came late, as of a journal that returned.
-    Late,
-    /// An import was taken back.
-    Revert,
-    /// Records that know better than the row of their request.
-    Correction,
-    /// Requests that others showed to be no person's.
-    Behaviour,
-    /// An operator has said that lines of an hour are counted, of which some had been recovered.
-    Decision,
-    /// Rows were judged anew by other rules.
-    Reclassify,
-    /// Rows were older than their workspace keeps any.
-    Retention,
-}
-
-impl Why {
-    /// The word that is stored.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Backfill => "backfill",
-            Self::Late => "late",
-            Self::Revert => "revert",
-            Self::Correction => "correction",
-            Self::Behaviour => "behaviour",
-            Self::Decision => "decision",
-            Self::Reclassify => "reclassify",
-            Self::Retention => "retention",
-        }
-    }
-}
 
 /// What happens to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use arrow::array::{Array as _, AsArray as _, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::TimestampMicrosecondType;
 use arrow::error::ArrowError;
+use schemas::restatement::Why;
 use schemas::tables::Table;
 use schemas::{Source, UtcMicros};
 
@@ -18,7 +19,7 @@ use super::error::SettleError;
 use super::ids::click_ids;
 use super::leave::remark_txn;
 use super::remake::made_anew;
-use super::restate::{Ledger, Touch, Why};
+use super::restate::{Ledger, Touch};
 use super::sampled::sampled_txn;
 use super::settler::Settler;
 use super::union::Remark;

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use datafusion::prelude::{DataFrame, SessionContext};
+use schemas::restatement::Why;
 use schemas::tables::Table;
 use schemas::{Principal, UtcMicros};
 
@@ -20,9 +21,6 @@ use crate::engine::Engine;
 use crate::error::QueryError;
 use crate::failure::classify;
 use crate::ports::{Changing, StatusSource};
-
-/// Why rows were removed that were older than their workspace keeps any.
-const RETENTION: &str = "retention";
 
 /// What is to be said of numbers that were final and moved.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,7 +69,7 @@ impl Touched<'_> {
             let reasons = shape::texts(&batch, "why")?;
             for (row, at) in shape::integers(&batch, "restated_at")?.into_iter().enumerate() {
                 let (start, end) = (starts[row].unwrap_or_default(), ends[row].unwrap_or_default());
-                if reasons[row] == RETENTION {
+                if reasons[row] == Why::Retention.as_str() {
                     restated.kept_from = restated.kept_from.max(Some(UtcMicros(end.saturating_add(1))));
                 } else if self.meets(start, end) {
                     restated.at = restated.at.max(at.map(UtcMicros));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow::compute::concat_batches;
 use schemas::hourly::HourRow;
+use schemas::restatement::Why;
 use schemas::sketch::VisitorSketch;
 use schemas::tables::Table;
 use schemas::time::SECOND;
@@ -85,20 +86,20 @@ impl TestLake {
 
     /// Commits a restatement, made at its own end, for a backfill.
     pub(crate) fn add_restatement(&self, workspace: Option<&str>, start: UtcMicros, end: UtcMicros) {
-        self.restate("backfill", workspace, start, end);
+        self.restate(Why::Backfill, workspace, start, end);
     }
 
     /// Commits what is said before rows go that are too old.
     pub(crate) fn add_retention(&self, workspace: &str, start: UtcMicros, end: UtcMicros) {
-        self.restate("retention", Some(workspace), start, end);
+        self.restate(Why::Retention, Some(workspace), start, end);
     }
 
-    fn restate(&self, why: &str, workspace: Option<&str>, start: UtcMicros, end: UtcMicros) {
+    fn restate(&self, why: Why, workspace: Option<&str>, start: UtcMicros, end: UtcMicros) {
         let time = |time: UtcMicros| Arc::new(TimestampMicrosecondArray::from(vec![time.0]).with_timezone("UTC"));
         let count = |count: i64| Arc::new(Int64Array::from(vec![count]));
         let columns: Vec<ArrayRef> = vec![
             time(end),
-            Arc::new(StringArray::from(vec![why])),
+            Arc::new(StringArray::from(vec![why.as_str()])),
             Arc::new(StringArray::from(vec![workspace])),
             time(start),
             time(end),

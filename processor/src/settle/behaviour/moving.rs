@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::array::{AsArray as _, Int32Array, RecordBatch, StringArray};
 use arrow::datatypes::TimestampMicrosecondType;
 use arrow::error::ArrowError;
+use schemas::restatement::Why;
 use schemas::{ClickId, UtcMicros};
 
 use crate::classify::Sign;
@@ -16,7 +17,7 @@ use crate::settle::desk::TRIES;
 use crate::settle::error::SettleError;
 use crate::settle::ids::{IdMap, click_ids};
 use crate::settle::remake::{Parts, Work, prepare, swap_in};
-use crate::settle::restate::{Ledger, Several, Touch, Why};
+use crate::settle::restate::{Ledger, Several, Touch};
 use crate::settle::settler::Settler;
 
 /// The verdict's texts, in the order that they are made in.

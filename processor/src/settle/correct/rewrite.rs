@@ -12,6 +12,7 @@ use arrow::compute::filter_record_batch;
 use arrow::error::ArrowError;
 use futures::{StreamExt as _, TryStreamExt as _};
 use parquet::errors::ParquetError;
+use schemas::restatement::Why;
 use schemas::tables::Table;
 use schemas::{Click, ClickBuilder, ClickId, ClickRows, UtcMicros};
 
@@ -22,7 +23,7 @@ use crate::settle::compact::CompactConfig;
 use crate::settle::error::SettleError;
 use crate::settle::ids::{Found, IdSet, click_ids};
 use crate::settle::merge::joined;
-use crate::settle::restate::{Ledger, Touch, Why};
+use crate::settle::restate::{Ledger, Touch};
 use crate::settle::said::Records;
 
 /// Files that are written anew together.

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ingest::ports::Keeping;
+use schemas::restatement::Why;
 use schemas::tables::Table;
 use schemas::time::DAY;
 use schemas::{Keep, UtcMicros};
@@ -39,7 +40,7 @@ use self::work::{Expiring, Superseded};
 use super::desk::TRIES;
 use super::error::SettleError;
 use super::remake::{Parts, look, prepare, remake, swap_in};
-use super::restate::{Ledger, Several, Touch, Why};
+use super::restate::{Ledger, Several, Touch};
 use super::settler::Settler;
 use crate::lake::{DataFile, TableHandle};
 

@@ -7,13 +7,13 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::TimestampMicrosecondType;
 use arrow::error::ArrowError;
 use schemas::UtcMicros;
+use schemas::restatement::Why;
 use schemas::tables::Table;
 
 use super::policy::Cuts;
 use crate::enrich::rejudge::{columns, value};
 use crate::lake::DataFile;
 use crate::settle::remake::Work;
-use crate::settle::restate::Why;
 
 /// The rows that go, by workspace and day.
 #[derive(Debug, Default)]
