@@ -39,7 +39,7 @@ pub use config::QueryConfig;
 pub use error::{FieldError, QueryError};
 pub use http::router;
 pub use metrics::QueryMetrics;
-pub use ports::{Access, AccessError, Changing, Freshness, StatusError, StatusSource};
+pub use ports::{Access, AccessError, Answered, AnsweredError, Changing, Freshness, StatusError, StatusSource};
 pub use reports::{
     Bound, Change, Classes, Counts, Dimension, Gap, Interval, Meta, Part, Period, Preset, Report, ReportRequest, Row,
     Totals,

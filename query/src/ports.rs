@@ -1,9 +1,10 @@
 //! What the service asks of the rest of the process, as traits: who is asking, and how far the pipeline is.
 
+use std::collections::HashSet;
 use std::fmt::Debug;
 
 use async_trait::async_trait;
-use schemas::{Principal, UtcMicros};
+use schemas::{ClickId, Principal, UtcMicros};
 
 use crate::status::Status;
 
@@ -59,4 +60,20 @@ pub trait StatusSource: Send + Sync + Debug {
 
     /// The whole of `GET /v1/status`, as an operator sees it; what a tenant may not see is taken out of it here.
     async fn status(&self) -> Result<Status, StatusError>;
+}
+
+/// What was answered can't be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct AnsweredError(pub String);
+
+/// Clicks that are known to have been answered and brought into the lake: each must have a row.
+#[async_trait]
+pub trait Answered: Send + Sync + Debug {
+    /// How many there are, at most.
+    fn most(&self) -> u64;
+
+    /// Those whose id, as a number, leaves `piece` when it is divided by `pieces`. Never one that came into the lake after this
+    /// was made: rows may be read before it is asked for.
+    async fn piece(&self, piece: u64, pieces: u64) -> Result<HashSet<ClickId>, AnsweredError>;
 }

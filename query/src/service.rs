@@ -1,10 +1,9 @@
 //! The service: everything this crate can answer, for callers in the same process and for the HTTP listener alike.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use schemas::{ClickId, Principal};
+use schemas::Principal;
 
 use crate::config::QueryConfig;
 use crate::dashboard::Sessions;
@@ -12,7 +11,7 @@ use crate::engine::Engine;
 use crate::error::QueryError;
 use crate::limits::{Places, within};
 use crate::metrics::QueryMetrics;
-use crate::ports::{Access, StatusSource};
+use crate::ports::{Access, Answered, StatusSource};
 use crate::reports::{self, Report, ReportRequest};
 use crate::sql::{self, Format, Job, Limits, SqlAnswer};
 use crate::status::Status;
@@ -129,12 +128,12 @@ impl QueryService {
         status.seen_by(principal).map_err(|error| QueryError::lake(ASKING, error))
     }
 
-    /// Recounts table `clicks`: duplicate ids, classes, rules that rows must keep, and whether each of `answered` has a row.
+    /// Recounts table `clicks`: duplicate ids, classes, rules that rows must keep, and whether each that was answered has a row.
     /// Records of one request are at most `max_skew` apart. No deadline: it reads all of it.
     ///
     /// # Errors
-    /// Those of the lake.
-    pub async fn verify(&self, max_skew: Duration, answered: HashSet<ClickId>) -> Result<VerifyReport, QueryError> {
+    /// Those of the lake, and of what was answered.
+    pub async fn verify(&self, max_skew: Duration, answered: Arc<dyn Answered>) -> Result<VerifyReport, QueryError> {
         self.0.engine.spawn(verify::verify(Arc::clone(&self.0.engine), max_skew, answered)).join().await?
     }
 

@@ -1,7 +1,8 @@
 //! Recounting the lake: is every click there once, and does every row say what it must?
 //!
 //! Ids are compared in passes, each over those whose last bits fall into its share, so that memory stays bounded however
-//! many rows there are: a pass holds at most [`IDS_AT_A_TIME`] ids, and reads only ids and times.
+//! many rows there are: a pass holds at most [`IDS_AT_A_TIME`] ids, and reads only ids and times. So are those that were
+//! answered, in pieces that each serve several passes, as there are far fewer of them.
 
 mod hours;
 
@@ -22,6 +23,7 @@ use serde::Serialize;
 use crate::engine::Engine;
 use crate::error::QueryError;
 use crate::failure::classify;
+use crate::ports::Answered;
 use crate::reports::{integers, texts};
 
 /// Ids in memory at a time: about 64 MiB.
@@ -62,9 +64,8 @@ pub struct VerifyReport {
 pub(crate) async fn verify(
     engine: Arc<Engine>,
     max_skew: Duration,
-    answered: HashSet<ClickId>,
+    answered: Arc<dyn Answered>,
 ) -> Result<VerifyReport, QueryError> {
-    let (asked, mut missing) = (answered.len() as u64, answered);
     let snapshot = engine.tables.snapshot(Table::Clicks, None).await?;
     let operator = Principal { workspace: None, scope: Scope::Admin };
     let session = engine.session();
@@ -72,8 +73,8 @@ pub(crate) async fn verify(
     let by_class = by_class(&clicks).await?;
     let rows = by_class.values().sum();
     let broken = broken(&clicks).await?;
-    let found = ids(&clicks, rows, max_skew, &mut missing).await?;
-    let Ids { duplicates, reused: reused_ids, examples: duplicate_ids } = found;
+    let recount = Recount { clicks, apart: i64::try_from(max_skew.as_micros()).unwrap_or(i64::MAX) };
+    let found = recount.all(rows, &*answered, IDS_AT_A_TIME).await?;
     let mut wrong = broken;
     let snapshot_of_hours = engine.tables.snapshot(Table::ClicksHourly, None).await?;
     let hourly = session.read_table(engine.tables.provider(&snapshot_of_hours, &operator));
@@ -83,18 +84,18 @@ pub(crate) async fn verify(
     {
         wrong.insert("rows_differ_from_log".to_owned(), logged.abs_diff(rows));
     }
-    let ok = duplicates == 0 && missing.is_empty() && wrong.is_empty();
+    let ok = found.duplicates == 0 && found.missing == 0 && wrong.is_empty();
     Ok(VerifyReport {
         ok,
         version: snapshot.version,
         rows,
         by_class,
-        duplicates,
-        reused_ids,
-        duplicate_ids,
-        answered: asked,
-        missing: missing.len() as u64,
-        missing_ids: missing.iter().take(EXAMPLES).map(ClickId::to_string).collect(),
+        duplicates: found.duplicates,
+        reused_ids: found.reused,
+        duplicate_ids: found.duplicate_ids,
+        answered: found.answered,
+        missing: found.missing,
+        missing_ids: found.missing_ids,
         broken: wrong,
     })
 }
@@ -143,27 +144,68 @@ async fn broken(clicks: &DataFrame) -> Result<BTreeMap<String, u64>, QueryError>
     Ok(broken)
 }
 
-/// What was found of ids that come more than once.
+/// What was found of ids.
 #[derive(Debug, Default)]
-struct Ids {
+struct Found {
+    /// Those that come more than once.
     duplicates: u64,
+    /// The same, of other requests.
     reused: u64,
     /// Some of the duplicates.
-    examples: Vec<String>,
+    duplicate_ids: Vec<String>,
+    /// Those that were looked for.
+    answered: u64,
+    /// Those of them that have no row.
+    missing: u64,
+    /// Some of these.
+    missing_ids: Vec<String>,
 }
 
-/// Looks for ids that come more than once, and takes those that come out of `missing`.
-async fn ids(
-    clicks: &DataFrame,
-    rows: u64,
-    max_skew: Duration,
-    missing: &mut HashSet<ClickId>,
-) -> Result<Ids, QueryError> {
-    let passes = u128::from(rows.div_ceil(IDS_AT_A_TIME).max(1));
-    let apart = i64::try_from(max_skew.as_micros()).unwrap_or(i64::MAX);
-    let mut found = Ids::default();
-    for pass in 0..passes {
-        let ids = clicks.clone().select_columns(&["click_id", "event_time"]).map_err(|error| classify(&error))?;
+impl Found {
+    /// Nothing that is looked at later can be any of these.
+    fn lacks(&mut self, missing: &HashSet<ClickId>) {
+        self.missing += missing.len() as u64;
+        let room = EXAMPLES.saturating_sub(self.missing_ids.len());
+        self.missing_ids.extend(missing.iter().take(room).map(ClickId::to_string));
+    }
+}
+
+/// Looks at the ids of rows.
+struct Recount {
+    clicks: DataFrame,
+    /// Two rows of one id that are at most so many microseconds apart are one request.
+    apart: i64,
+}
+
+impl Recount {
+    /// Looks for ids that come more than once in so many `rows`, and for those that were answered, of either about
+    /// `at_a_time`.
+    async fn all(&self, rows: u64, answered: &dyn Answered, at_a_time: u64) -> Result<Found, QueryError> {
+        let pieces = answered.most().div_ceil(at_a_time).max(1);
+        // a multiple, so that all ids of a pass are of one piece
+        let passes = rows.div_ceil(at_a_time).max(1).next_multiple_of(pieces);
+        let mut found = Found::default();
+        for piece in 0..pieces {
+            let piece_of = answered.piece(piece, pieces).await;
+            let mut missing = piece_of.map_err(|error| QueryError::lake("looking for clicks answered", error))?;
+            found.answered += missing.len() as u64;
+            for pass in (piece..passes).step_by(usize::try_from(pieces).unwrap_or(usize::MAX)) {
+                self.pass(u128::from(pass), u128::from(passes), &mut missing, &mut found).await?;
+            }
+            found.lacks(&missing);
+        }
+        Ok(found)
+    }
+
+    /// Looks at the ids of a share, and takes them out of `missing`.
+    async fn pass(
+        &self,
+        pass: u128,
+        passes: u128,
+        missing: &mut HashSet<ClickId>,
+        found: &mut Found,
+    ) -> Result<(), QueryError> {
+        let ids = self.clicks.clone().select_columns(&["click_id", "event_time"]).map_err(|error| classify(&error))?;
         let mut stream = ids.execute_stream().await.map_err(|error| classify(&error))?;
         let mut seen: HashMap<u128, Times> = HashMap::new();
         while let Some(batch) = stream.next().await {
@@ -184,10 +226,10 @@ async fn ids(
                     seen.insert(id.as_u128(), Times { first: *time, more: Vec::new() });
                     continue;
                 };
-                if others.all().any(|other| other.abs_diff(*time) <= apart.unsigned_abs()) {
+                if others.all().any(|other| other.abs_diff(*time) <= self.apart.unsigned_abs()) {
                     found.duplicates += 1;
-                    if found.examples.len() < EXAMPLES {
-                        found.examples.push(id.to_string());
+                    if found.duplicate_ids.len() < EXAMPLES {
+                        found.duplicate_ids.push(id.to_string());
                     }
                 } else {
                     found.reused += 1;
@@ -195,8 +237,8 @@ async fn ids(
                 others.more.push(*time);
             }
         }
+        Ok(())
     }
-    Ok(found)
 }
 
 /// When the rows of an id are.
@@ -211,3 +253,6 @@ impl Times {
         std::iter::once(self.first).chain(self.more.iter().copied())
     }
 }
+
+#[cfg(test)]
+mod tests;

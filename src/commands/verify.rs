@@ -2,6 +2,7 @@
 //! into the lake is none, and is noted.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ingest::ports::{JournalState, Registry as _};
@@ -14,7 +15,7 @@ use schemas::UtcMicros;
 use schemas::tables::Table;
 use serde::Serialize;
 
-use super::answered::answered;
+use super::answered::InJournals;
 use super::{edge_hours, open, print};
 use crate::cli::Json;
 use crate::config::{Backend, Config};
@@ -96,7 +97,7 @@ pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode
         journals = self::journals(&store, &lake, config).await?;
     }
     let held = journals.iter().filter_map(|journal| Some((journal.id.parse().ok()?, journal.in_lake))).collect();
-    let answered = answered(&lake, &config.journal_dir(), held).await?;
+    let answered = Arc::new(InJournals::of(&lake, config.journal_dir(), held).await?);
     let stream = lost_offsets(&lake, &store).await?;
     let complete_through = store.complete_through(UtcMicros::now()).await?;
     let clicks = open::query_service(config).await?.verify(config.edge.max_skew.0, answered).await?;

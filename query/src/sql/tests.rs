@@ -1,7 +1,5 @@
-use std::collections::HashSet;
-
 use futures::StreamExt;
-use schemas::{Class, Click};
+use schemas::Click;
 
 use super::*;
 use crate::error::QueryError;
@@ -188,41 +186,6 @@ async fn a_client_that_goes_frees_its_place() {
     assert!(matches!(answer, SqlAnswer::Stream(_)));
     drop(answer);
     assert_eq!(ask(&service, "select 1 as x").await.unwrap(), r#"[{"x":1}]"#);
-}
-
-#[tokio::test]
-async fn a_recount_looks_for_every_click_that_was_answered() {
-    let (lake, skew) = (lake(5), std::time::Duration::from_secs(600));
-    let id = |number| click(number, at("2026-03-20T12:00:00Z")).click_id;
-    let clean = lake.service().verify(skew, HashSet::from([id(0), id(4)])).await.unwrap();
-    assert!(clean.ok && (clean.answered, clean.missing) == (2, 0), "{clean:?}");
-    let report = lake.service().verify(skew, HashSet::from([id(3), id(9)])).await.unwrap();
-    assert_eq!((report.ok, report.answered, report.missing), (false, 2, 1));
-    assert_eq!(report.missing_ids, [id(9).to_string()]);
-}
-
-#[tokio::test]
-async fn a_recount_finds_what_is_wrong() {
-    let lake = lake(5);
-    let skew = std::time::Duration::from_secs(600);
-    lake.add_shed(&[click(6, at("2026-03-20T12:00:00Z"))], 0.5);
-    let clean = lake.service().verify(skew, HashSet::new()).await.unwrap();
-    assert!(clean.ok && clean.rows == 5 && clean.by_class["human"] == 5, "{clean:?}");
-    lake.add(&[
-        click(50, at("2026-03-20T12:00:00Z")),
-        click(50, at("2026-03-20T12:10:00Z")),
-        click(50, at("2026-03-20T12:20:01Z")),
-        Click { weight: 0.5, ..click(100, at("2026-03-20T12:00:00Z")) },
-        Click { method: Some(schemas::Method::Head), ..click(101, at("2026-03-20T12:00:00Z")) },
-    ]);
-    lake.add_shed(&[click(7, at("2026-03-20T12:00:00Z"))], 1.0);
-    let report = lake.service().verify(skew, HashSet::new()).await.unwrap();
-    assert!(!report.ok);
-    assert_eq!((report.rows, report.duplicates, report.reused_ids), (10, 1, 1));
-    assert_eq!(report.duplicate_ids, ["00000000000000320000000000000032"]);
-    let broken: Vec<(&str, u64)> = report.broken.iter().map(|(rule, rows)| (rule.as_str(), *rows)).collect();
-    assert_eq!(broken, [("hour_rate_is_none", 1), ("human_head", 1), ("weight_below_one", 1)]);
-    assert_eq!(Class::ALL.len(), 12, "the rule on classes knows them all");
 }
 
 mod bounds;
