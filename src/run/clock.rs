@@ -112,17 +112,15 @@ impl Watcher {
         Self { store: store.clone(), process, skew, health, said: None }
     }
 
-    /// Waits until the clock is right. Returns false when `stop` came first.
+    /// Waits until the clock is right.
     ///
     /// # Errors
     /// When the store can't be read.
-    pub(crate) async fn until_right(&mut self, stop: &CancellationToken) -> Result<bool, LinkError> {
+    pub(crate) async fn until_right(&mut self) -> Result<(), LinkError> {
         while self.look(Instant::now()).await? {
-            if stop.run_until_cancelled(tokio::time::sleep(WAITING)).await.is_none() {
-                return Ok(false);
-            }
+            tokio::time::sleep(WAITING).await;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Until `stop`.

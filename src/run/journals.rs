@@ -29,15 +29,20 @@ pub(crate) struct NodeJournals {
 }
 
 impl NodeJournals {
-    /// Opens what is there, and makes what is missing for `workers` workers.
+    /// Opens what is there, and makes what is missing for `workers` workers. Each is in `own` as soon as it is open.
     ///
     /// # Errors
     /// When the disk or the link store fails, this machine's clock is wrong, or a journal has another owner.
-    pub(crate) async fn open(config: &Config, store: &LinkStore, workers: usize) -> anyhow::Result<Self> {
+    pub(crate) async fn open(
+        config: &Config,
+        store: &LinkStore,
+        own: &OwnJournals,
+        workers: usize,
+    ) -> anyhow::Result<Self> {
         let directory = config.journal_dir();
         let journals = Journals::open(&directory, journal_config(config))
             .with_context(|| format!("data_dir = {:?}: opening the journals", config.data_dir.display().to_string()))?;
-        let mut node = Self { journals: Arc::new(journals), workers: Vec::new(), own: OwnJournals::default() };
+        let mut node = Self { journals: Arc::new(journals), workers: Vec::new(), own: own.clone() };
         let known: HashMap<JournalId, RegisteredJournal> =
             store.journals().await?.into_iter().map(|journal| (journal.id, journal)).collect();
         let there = node.journals.ids()?;

@@ -5,13 +5,16 @@
 //! ```
 //! Everything that can be wrong is found before the first answer, and named by its key. The drain goes with the way of
 //! a click: the redirect listener stops first, its journals are synced, the hot path brings what they hold into the
-//! lake, and the rest stops. A drain that takes too long is cut off; nothing answered is lost by that.
+//! lake, and the rest stops. A drain that takes too long is cut off; nothing answered is lost by that. A signal that comes
+//! before the process is ready ends the start wherever it is, and drains what has begun.
 
 mod access;
+mod apis;
 mod backlog;
 mod changing;
 mod clock;
 mod events;
+mod first;
 pub(crate) mod geo;
 mod give_up;
 mod held_up;
@@ -30,12 +33,15 @@ mod process;
 mod progress;
 mod redirect;
 mod refusals;
+mod rest;
 mod retire;
 mod serve;
 mod shares;
 mod signals;
 mod signs;
+mod sockets;
 mod standing;
+mod start;
 mod status;
 mod tasks;
 mod tend;

@@ -27,17 +27,22 @@ pub(crate) struct Redirect {
 }
 
 impl Redirect {
-    /// Opens the journals and binds the listener.
+    /// Opens the journals, each of which is in `own` from then on, and binds the listener.
     ///
     /// # Errors
     /// Names the key at fault.
-    pub(crate) async fn open(config: &Config, store: &LinkStore, metrics: ListenerMetrics) -> anyhow::Result<Self> {
+    pub(crate) async fn open(
+        config: &Config,
+        store: &LinkStore,
+        own: &OwnJournals,
+        metrics: ListenerMetrics,
+    ) -> anyhow::Result<Self> {
         let listener = listener_config(config)?;
         let workers = match config.redirect.workers {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             workers => workers,
         };
-        let node = NodeJournals::open(config, store, workers).await?;
+        let node = NodeJournals::open(config, store, own, workers).await?;
         let listener = Listener::bind(listener, store.clone(), node.workers.clone(), metrics)?;
         let unserved = store.unserved_domains().await?;
         if !unserved.is_empty() {
@@ -56,7 +61,8 @@ impl Redirect {
         self.listener.local_addr()
     }
 
-    /// Starts answering. `front` is stopped before `back`, which syncs what the front has written.
+    /// Starts answering. `front` is stopped before `back`, which syncs what the front has written. Returns what has been sent
+    /// into the topic, when journals go through one.
     pub(crate) fn start(
         self,
         store: LinkStore,
@@ -64,7 +70,7 @@ impl Redirect {
         through: Option<&Through>,
         front: &mut Tasks,
         back: &mut Tasks,
-    ) -> Redirecting {
+    ) -> Option<watch::Receiver<Forwarded>> {
         let stop = front.stop_token();
         let listener = self.listener;
         front.spawn("redirect listener", async move { Ok(listener.run(stop).await?) });
@@ -81,7 +87,7 @@ impl Redirect {
             tending.run(stop).await;
             Ok(())
         });
-        let forwarded = through.map(|through| {
+        through.map(|through| {
             let forwarder = Forwarder::new(through.topic.clone(), own.watch(), through.present.clone());
             let (own, retention, stop) = (own.clone(), through.topic.retention(), back.stop_token());
             let missing_hours = through.missing_hours.clone();
@@ -95,18 +101,8 @@ impl Redirect {
                 Ok(())
             });
             forwarded
-        });
-        Redirecting { own, forwarded }
+        })
     }
-}
-
-/// The redirect role at work.
-#[derive(Debug)]
-pub(crate) struct Redirecting {
-    /// Its journals.
-    pub(crate) own: OwnJournals,
-    /// What has been sent of them into the topic, when they go through one.
-    pub(crate) forwarded: Option<watch::Receiver<Forwarded>>,
 }
 
 fn own_headers(edge: &Edge) -> OwnHeaders<'_> {

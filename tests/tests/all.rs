@@ -25,6 +25,7 @@ mod sampled;
 mod sampling;
 mod sharing;
 mod standin;
+mod starts;
 mod stream;
 mod ways_in;
 
