@@ -132,36 +132,10 @@ mod tests {
     use super::*;
     use ingest::journal::{Appended, JournalConfig, Journals};
     use processor::lake::LakeOptions;
-    use schemas::{ClickEvent, LinkId, Method};
+    use schemas::ClickEvent;
 
     fn event(id: u128, analytics: Analytics, time: UtcMicros) -> ClickEvent<'static> {
-        ClickEvent {
-            click_id: ClickId::from(id),
-            link_id: LinkId::new(),
-            event_time: time,
-            analytics,
-            visitor: None,
-            agent_hash: 0,
-            workspace: "default",
-            domain: "go.test",
-            code: "abc",
-            revision: 1,
-            destination: "https://example.com/",
-            method: Method::Get,
-            status: 302,
-            address: None,
-            no_edge_id: false,
-            private: false,
-            user_agent: "",
-            referrer: "",
-            language: "",
-            query: "",
-            country: "",
-            region: "",
-            city: "",
-            purpose: "",
-            provider: "",
-        }
+        ClickEvent { analytics, ..processor::enrich::testing::event(id, time) }
     }
 
     #[tokio::test]

@@ -2,9 +2,10 @@
 
 use ingest::edge::{EdgeClass, EdgeRequest};
 use ipnet::IpNet;
-use schemas::{Analytics, Class, ClickEvent, ClickId, LinkId, Method, Source, UtcMicros};
+use schemas::{Class, ClickEvent, ClickId, Method, Source, UtcMicros};
 use serde::Deserialize;
 
+use super::testing::event;
 use super::{EdgeLine, EnrichConfig, Enricher, Rules};
 use crate::classify::Classifier;
 use crate::networks::{List, Meaning, Networks};
@@ -69,31 +70,11 @@ impl Case {
 
     fn event(&self) -> ClickEvent<'_> {
         ClickEvent {
-            click_id: ClickId([7; 16]),
-            link_id: LinkId::default(),
-            event_time: UtcMicros(0),
-            analytics: Analytics::Billed,
-            visitor: None,
-            agent_hash: 0,
-            workspace: "acme",
-            domain: "s.example.com",
-            code: "abc",
-            revision: 1,
-            destination: "https://shop.example/",
             method: self.method.unwrap_or(Method::Get),
-            status: 302,
             address: self.address,
-            no_edge_id: false,
             user_agent: &self.ua,
-            referrer: "",
-            language: "",
-            query: "",
-            country: "",
-            region: "",
-            city: "",
-            private: false,
             purpose: &self.purpose,
-            provider: "",
+            ..event(7, UtcMicros(0))
         }
     }
 

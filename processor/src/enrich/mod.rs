@@ -29,6 +29,8 @@ mod place;
 mod referrer;
 pub(crate) mod rejudge;
 mod short;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod utm;
 
 #[cfg(test)]

@@ -47,21 +47,12 @@ fn edge_click(
 fn event() -> ClickEvent<'static> {
     ClickEvent {
         click_id: ClickId([7; 16]),
-        link_id: LinkId::default(),
-        event_time: UtcMicros(1_000_000),
-        analytics: Analytics::Billed,
         visitor: Some(42),
-        agent_hash: 0,
         workspace: "acme",
         domain: "s.example.com",
-        code: "abc",
         revision: 3,
         destination: "https://shop.example/p?utm_source=site&utm_medium=link",
-        method: Method::Get,
-        status: 302,
         address: Some("203.0.113.77".parse().unwrap()),
-        no_edge_id: false,
-        private: false,
         user_agent: CHROME,
         referrer: "https://News.example.org/story?id=1",
         language: "nl-nl,en;q=0.5",
@@ -69,8 +60,7 @@ fn event() -> ClickEvent<'static> {
         country: "nl",
         region: "NL-NH",
         city: "Amsterdam",
-        purpose: "",
-        provider: "",
+        ..super::testing::event(7, UtcMicros(1_000_000))
     }
 }
 

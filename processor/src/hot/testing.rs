@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use super::decode::{Batch, Clicked, Enrich};
 use super::shed::LinkNames;
+use crate::enrich;
 
 /// The rules in force: a row that they have judged isn't judged anew when it is settled.
 static RULES_VERSION: LazyLock<i32> = LazyLock::new(|| crate::classify::Classifier::builtin().unwrap().version());
@@ -110,33 +111,8 @@ pub(crate) fn event(id: u128, time: i64) -> Bytes {
 
 /// The bytes of an event of this link.
 pub(crate) fn event_of(id: u128, time: i64, link_id: LinkId, analytics: Analytics) -> Bytes {
-    let event = ClickEvent {
-        click_id: ClickId::from(id),
-        link_id,
-        event_time: UtcMicros(time),
-        analytics,
-        visitor: None,
-        agent_hash: 0,
-        workspace: "default",
-        domain: "go.example.com",
-        code: "abc",
-        revision: 1,
-        destination: "https://example.com/",
-        method: Method::Get,
-        status: 302,
-        address: None,
-        no_edge_id: false,
-        private: false,
-        user_agent: "",
-        referrer: "",
-        language: "",
-        query: "",
-        country: "",
-        region: "",
-        city: "",
-        purpose: "",
-        provider: "nginx",
-    };
+    let plain = enrich::testing::event(id, UtcMicros(time));
+    let event = ClickEvent { link_id, analytics, provider: "nginx", ..plain };
     let mut bytes = Vec::new();
     wire::encode(&event, &mut bytes);
     bytes.into()
