@@ -11,7 +11,7 @@ use schemas::tables::Table;
 use schemas::{Principal, UtcMicros};
 use serde_json::{Value, json};
 
-use super::answer::{Meta, NOTE, Part, Report, Totals, local_text};
+use super::answer::{Meta, NOTE, Part, Report, Row, Totals, local_text};
 use super::buckets::{self, MAX_BUCKETS, TooMany};
 use super::estimate::{CONFIDENCE, Estimate};
 use super::period::Span;
@@ -85,19 +85,14 @@ pub(crate) async fn report(
         }
         (None, None) => Default::default(),
     };
+    let visitors = how_visitors_are_counted((&totals, private), &sampled, &data);
     let counts = totals.counts(heaviest, sampled.visitors(&Scope::Whole));
     Ok(Report {
         data,
         totals: Totals { counts, by_class: read_classes(&by_class)? },
         other,
         unknown,
-        meta: Meta {
-            gaps,
-            restated_at,
-            kept_from,
-            changing,
-            ..meta(&snapshot, &totals, (heaviest, private), &sampled)
-        },
+        meta: Meta { gaps, restated_at, kept_from, changing, visitors, ..meta(&snapshot, heaviest) },
         query: echo(&request, span),
     })
 }
@@ -155,7 +150,7 @@ fn read_classes(batches: &[RecordBatch]) -> Result<BTreeMap<String, u64>, QueryE
     Ok(classes)
 }
 
-fn meta(snapshot: &TableSnapshot, totals: &Sums, (heaviest, private): (f64, f64), sampled: &Sampled) -> Meta {
+fn meta(snapshot: &TableSnapshot, heaviest: f64) -> Meta {
     Meta {
         as_of: snapshot.as_of,
         complete_through: snapshot.freshness.complete_through,
@@ -163,7 +158,7 @@ fn meta(snapshot: &TableSnapshot, totals: &Sums, (heaviest, private): (f64, f64)
         sampled: heaviest > 1.0,
         lowest_rate: 1.0 / heaviest.max(1.0),
         confidence: CONFIDENCE,
-        visitors: how_visitors_are_counted(totals, private, sampled),
+        visitors: String::new(),
         restated_at: None,
         kept_from: None,
         gaps: Vec::new(),
@@ -172,7 +167,9 @@ fn meta(snapshot: &TableSnapshot, totals: &Sums, (heaviest, private): (f64, f64)
     }
 }
 
-fn how_visitors_are_counted(totals: &Sums, private: f64, sampled: &Sampled) -> String {
+fn how_visitors_are_counted((totals, private): (&Sums, f64), sampled: &Sampled, data: &[Row]) -> String {
+    // a line was sampled in its own second, and its event has said since that it was another one
+    let is_weighed = |row: &Row| row.counts().visitors.is_none() && row.counts().clicks_low < row.counts().clicks_high;
     let mut said = match (sampled.visitors(&Scope::Whole), sampled.why_unknown()) {
         (_, Some(why)) => format!("not counted: {why}"),
         (Visitors::Estimated { .. }, _) => format!(
@@ -182,9 +179,13 @@ fn how_visitors_are_counted(totals: &Sums, private: f64, sampled: &Sampled) -> S
         _ if totals.heaviest > 1.0 => "not counted: sampled rows can't tell how many visitors there were".to_owned(),
         _ => "exact, counted once a UTC day".to_owned(),
     };
-    if let Some(why) = sampled.why_rows_unknown() {
-        said.push_str("; ");
-        said.push_str(&why);
+    match sampled.why_rows_unknown() {
+        Some(why) => said.extend(["; ", &why]),
+        None if said.starts_with("not counted") => {}
+        None if data.iter().any(is_weighed) => {
+            said.push_str("; not known where the time of sampled clicks was corrected")
+        }
+        None => {}
     }
     let (nameless, private) = ((totals.estimate.weight - totals.known).round(), private.round());
     if nameless >= 1.0 {

@@ -106,6 +106,27 @@ async fn a_span_that_cuts_an_hour_is_exact_if_nothing_was_thinned_in_its_part() 
     }
 }
 
+/// A line is sampled in its second, and takes its event's time when that comes.
+#[tokio::test]
+async fn a_row_that_has_moved_out_of_a_thinned_second_says_that_it_stands_for_more() {
+    let lake = lake();
+    rates(&lake);
+    let asked = async || {
+        let query = "start=2026-03-14T10:03:00Z&end=2026-03-14T10:34:00Z&interval=minute";
+        ask(&lake, &tenant("a"), query).await
+    };
+    assert_eq!(told(&asked().await).iter().filter(|(_, is_exact, is_known)| !is_exact || !is_known).count(), 1);
+    lake.add(&[Click { weight: 10.0, ..visit(3_000, 240) }]);
+    let report = asked().await;
+    assert_eq!(told(&report)[1], (1, false, false));
+    let whole = ask(&lake, &tenant("a"), &format!("{SPAN}&interval=hour")).await;
+    assert!(whole.totals.counts.visitors.is_some() && whole.meta.visitors.ends_with("once a UTC day"));
+    lake.add(&[Click { weight: 10.0, ..visit(3_001, 3_600) }]);
+    let two = ask(&lake, &tenant("a"), "start=2026-03-14T10:00:00Z&end=2026-03-14T12:00:00Z&interval=hour").await;
+    assert!(two.totals.counts.visitors.is_some() && two.data[1].counts().visitors.is_none());
+    assert!(two.meta.visitors.ends_with("; not known where the time of sampled clicks was corrected"), "{two:?}");
+}
+
 /// The sketch of an hour that is cut where nothing was thinned isn't of the part.
 #[tokio::test]
 async fn visitors_of_whole_hours_are_counted_beside_a_part_of_which_nothing_is_missing() {
