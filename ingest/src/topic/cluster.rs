@@ -13,7 +13,7 @@ use fluvio_sc_schema::spu::SpuSpec;
 use fluvio_sc_schema::topic::{CleanupPolicy, SegmentBasedPolicy, TopicResolution, TopicSpec, TopicStorageConfig};
 use fluvio_sc_schema::{AdminSpec, TryEncodableFrom};
 use fluvio_socket::ClientConfig;
-use fluvio_spu_schema::server::fetch_offset::FetchOffsetsRequest;
+use fluvio_spu_schema::server::fetch_offset::{FetchOffsetsRequest, FetchOffsetsResponse};
 
 use super::config::TopicConfig;
 use super::error::TopicError;
@@ -34,6 +34,29 @@ pub(super) struct Cluster {
 pub(super) struct Extent {
     pub(super) begin: u64,
     pub(super) end: u64,
+}
+
+const EXTENT: &str = "asking for a partition's offsets";
+
+impl Extent {
+    /// What the leader has answered of a partition.
+    ///
+    /// # Errors
+    /// When it doesn't lead the partition, or doesn't know it.
+    pub(super) fn of(answer: FetchOffsetsResponse, replica: &ReplicaKey, leader: &Session) -> Result<Self, TopicError> {
+        let address = || leader.address().to_owned();
+        let Some(found) = answer.find_partition(replica) else {
+            let why = format!("no word of {replica}");
+            return Err(TopicError::Strange { doing: EXTENT, address: address(), why });
+        };
+        match found.error_code {
+            ErrorCode::None => Ok(Self {
+                begin: found.start_offset.max(0).unsigned_abs(),
+                end: found.last_stable_offset.max(0).unsigned_abs(),
+            }),
+            code => Err(TopicError::Refused { doing: EXTENT, address: address(), code }),
+        }
+    }
 }
 
 impl Cluster {
@@ -120,20 +143,15 @@ impl Cluster {
 
     /// Where a partition begins and ends, as its leader says.
     pub(super) async fn extent(&self, leader: &mut Session, partition: u32) -> Result<Extent, TopicError> {
-        const DOING: &str = "asking for a partition's offsets";
         let replica = ReplicaKey::new(&self.config.topic, partition);
-        let answer = leader.ask(DOING, FetchOffsetsRequest::new(replica.topic.clone(), partition)).await?;
-        let address = leader.address().to_owned();
-        let Some(found) = answer.find_partition(&replica) else {
-            return Err(TopicError::Strange { doing: DOING, address, why: format!("no word of {replica}") });
-        };
-        match found.error_code {
-            ErrorCode::None => Ok(Extent {
-                begin: found.start_offset.max(0).unsigned_abs(),
-                end: found.last_stable_offset.max(0).unsigned_abs(),
-            }),
-            code => Err(TopicError::Refused { doing: DOING, address, code }),
-        }
+        let answer = leader.ask(EXTENT, FetchOffsetsRequest::new(replica.topic.clone(), partition)).await?;
+        Extent::of(answer, &replica, leader)
+    }
+
+    /// Where a partition ends now, asked over a connection of its own.
+    pub(super) async fn end(&self, partition: u32) -> Result<u64, TopicError> {
+        let mut leader = self.leader(partition).await?;
+        Ok(self.extent(&mut leader, partition).await?.end)
     }
 
     async fn list<S>(

@@ -10,6 +10,7 @@ use schemas::JournalId;
 use schemas::batch::{self, BatchError};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::cluster::Cluster;
 use super::health::TopicHealth;
@@ -37,7 +38,10 @@ pub struct TopicPartition {
     ready: VecDeque<Record>,
     /// The offset that is to be asked for next, if what is ready is to be of use.
     asked: u64,
-    end: watch::Receiver<u64>,
+    /// Where the partition ends, as last heard.
+    end: watch::Sender<u64>,
+    /// Asks for it while no task reads.
+    asking: Option<AbortOnDropHandle<()>>,
     is_over: bool,
 }
 
@@ -62,9 +66,8 @@ impl TopicPartition {
         present: watch::Receiver<Option<Arc<Generation>>>,
     ) -> Self {
         let name = part.generation.partition(part.number);
-        let end = watch::Sender::default().subscribe();
-        let (pulling, ready) = (None, VecDeque::new());
-        Self { name, part, cluster, health, present, pulling, ready, asked: 0, end, is_over: false }
+        let (pulling, ready, end, asking) = (None, VecDeque::new(), watch::Sender::default(), None);
+        Self { name, part, cluster, health, present, pulling, ready, asked: 0, end, asking, is_over: false }
     }
 
     /// What is ready from `from` on.
@@ -94,10 +97,23 @@ impl TopicPartition {
 
     fn start(&mut self, from: u64) {
         let (out, incoming) = mpsc::channel(AHEAD);
-        let end = watch::Sender::new(*self.end.borrow());
-        self.end = end.subscribe();
-        let puller = Puller::new(self.cluster.clone(), self.part.number, from, out, end);
+        let puller = Puller::new(self.cluster.clone(), self.part.number, from, out, self.end.clone());
         self.pulling = Some(Pulling { incoming, task: tokio::spawn(puller.run()) });
+    }
+
+    /// Asks where the partition ends, unless that is being done: it is known when the answer has come.
+    fn ask_for_end(&mut self) {
+        if self.asking.as_ref().is_some_and(|asking| !asking.is_finished()) {
+            return;
+        }
+        let (cluster, number, end) = (self.cluster.clone(), self.part.number, self.end.clone());
+        self.asking = Some(AbortOnDropHandle::new(tokio::spawn(async move {
+            match cluster.end(number).await {
+                Ok(found) => drop(end.send_replace(found)),
+                // whoever reads on will say so
+                Err(failure) => tracing::debug!(partition = number, %failure, "it isn't known how far it goes"),
+            }
+        })));
     }
 
     /// Why the task has ended.
@@ -172,6 +188,10 @@ impl Partition for TopicPartition {
     }
 
     async fn end(&mut self) -> Result<u64, StreamError> {
+        // who waits for room doesn't read on when the connection is lost meanwhile
+        if self.pulling.as_ref().is_some_and(|pulling| pulling.task.is_finished()) {
+            self.ask_for_end();
+        }
         Ok(*self.end.borrow())
     }
 

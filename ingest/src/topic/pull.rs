@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, Bytes};
 use fluvio_protocol::api::{Request, ResponseMessage};
 use fluvio_protocol::link::ErrorCode;
-use fluvio_protocol::record::{Batch, RawRecords};
+use fluvio_protocol::record::{Batch, RawRecords, ReplicaKey};
 use fluvio_spu_schema::Isolation;
 use fluvio_spu_schema::server::fetch_offset::FetchOffsetsRequest;
 use fluvio_spu_schema::server::stream_fetch::{DefaultStreamFetchRequest, DefaultStreamFetchResponse};
@@ -305,15 +305,21 @@ impl Puller {
         self.missed.1 <= TRIES
     }
 
-    /// Whether the partition goes on behind what has come, though nothing comes.
-    fn has_more(&mut self, session: &Session, frame: &mut impl Buf) -> Result<bool, TopicError> {
+    /// Whether the partition goes on behind what has come, though nothing comes. A broker that doesn't lead it any more can't
+    /// tell: whoever does is asked over a new connection.
+    fn has_more(&mut self, session: &Session, frame: &mut impl Buf) -> Result<bool, Over> {
         let version = session.version_of::<FetchOffsetsRequest>();
         let answer = ResponseMessage::<<FetchOffsetsRequest as Request>::Response>::decode_from(frame, version)
             .map_err(|error| strange(session, &error))?
             .response;
-        let found = answer.topics.iter().flat_map(|topic| &topic.partitions);
-        let found = found.into_iter().find(|one| one.partition_index == self.partition);
-        let end = found.map_or(0, |found| found.last_stable_offset.max(0).unsigned_abs());
+        let replica = ReplicaKey::new(&self.cluster.config.topic, self.partition);
+        let end = match Extent::of(answer, &replica, session) {
+            Ok(extent) => extent.end,
+            Err(failure) => {
+                tracing::info!(partition = self.partition, %failure, next = self.next, "connecting again");
+                return Err(Over::Again);
+            }
+        };
         self.end.send_replace(end);
         self.heard = Instant::now();
         Ok(end != self.next)

@@ -164,7 +164,7 @@ impl Topic {
         generation: &Arc<Generation>,
         number: u32,
         present: &watch::Receiver<Option<Arc<Generation>>>,
-    ) -> impl Partition + 'static {
+    ) -> impl Partition + use<> {
         let part = TopicPart { generation: Arc::clone(generation), number };
         TopicPartition::new(self.cluster.clone(), self.health.clone(), part, present.clone())
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ingest::stream::Partition;
 use ingest::topic::{Compression as Packed, Tls, Topic, TopicConfig};
 use redirect::links::{Domains, LinkStore};
+use tests::standin::Command;
 use tokio::sync::watch;
 
 use super::*;
@@ -36,13 +37,13 @@ async fn add(producer: &TopicProducerPool, records: u64) {
 }
 
 /// Takes the record at an offset, and no other.
-async fn take(reader: &mut impl Partition, from: u64) {
+async fn take(reader: &mut dyn Partition, from: u64) {
     let taken = within(reader.read(from, 1)).await.unwrap();
     assert_eq!(taken.iter().map(|record| record.offset).collect::<Vec<_>>(), [from]);
 }
 
 /// Waits until the partition is known to go so far.
-async fn goes_to(reader: &mut impl Partition, end: u64) {
+async fn goes_to(reader: &mut dyn Partition, end: u64) {
     within(async {
         while reader.end().await.unwrap() != end {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -51,26 +52,61 @@ async fn goes_to(reader: &mut impl Partition, end: u64) {
     .await;
 }
 
-/// How far a slow processor is behind is told by nothing else.
-#[tokio::test(flavor = "multi_thread")]
-async fn how_far_a_partition_goes_is_known_while_nothing_of_it_is_taken() {
-    let folder = tempfile::tempdir().unwrap();
-    let standin = StandIn::start(Options::new(folder.path().join("broker"))).await.unwrap();
-    let links = folder.path().join("links.db").display().to_string();
+/// A reader that has taken one record of those that there are.
+async fn reading(standin: &StandIn, folder: &Path) -> Box<dyn Partition> {
+    let links = folder.join("links.db").display().to_string();
     let store = LinkStore::open(&links, Domains::new(&["go.test"]).unwrap()).await.unwrap();
     let topic = Topic::new(config(standin.address()), Arc::new(store));
     let generation = Arc::new(within(topic.ensure()).await.unwrap());
     let producer = producer(&connect(&standin.address()).await, settings()).await;
     add(&producer, BEFORE).await;
-
     let (_tell, present) = watch::channel(Some(Arc::clone(&generation)));
     let mut reader = topic.partition(&generation, 0, &present);
     take(&mut reader, 0).await;
     goes_to(&mut reader, BEFORE).await;
+    Box::new(reader)
+}
+
+/// More records come, and it is known though nothing is taken; nothing is missed or read twice for it.
+async fn more(mut reader: Box<dyn Partition>, standin: &StandIn) {
+    let producer = producer(&connect(&standin.address()).await, settings()).await;
     add(&producer, MEANWHILE).await;
-    goes_to(&mut reader, BEFORE + MEANWHILE).await;
-    // and nothing is missed or read twice for it
-    for offset in 1..BEFORE + MEANWHILE {
-        take(&mut reader, offset).await;
+    goes_to(&mut *reader, BEFORE + MEANWHILE).await;
+    let mut next = 1;
+    while next < BEFORE + MEANWHILE {
+        // a connection that is lost is told once
+        let Ok(taken) = within(reader.read(next, 1)).await else { continue };
+        assert_eq!(taken.iter().map(|record| record.offset).collect::<Vec<_>>(), [next]);
+        next += 1;
     }
+}
+
+/// How far a slow processor is behind is told by nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn how_far_a_partition_goes_is_known_while_nothing_of_it_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let standin = StandIn::start(Options::new(folder.path().join("broker"))).await.unwrap();
+    let reader = reading(&standin, folder.path()).await;
+    more(reader, &standin).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn and_when_another_broker_leads_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let standin = StandIn::start(Options::new(folder.path().join("broker"))).await.unwrap();
+    let reader = reading(&standin, folder.path()).await;
+    standin.tell(Command::Elect { topic: TOPIC.to_owned(), partition: 0 });
+    more(reader, &standin).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn and_when_the_broker_was_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let standin = StandIn::start(Options::new(folder.path().join("broker"))).await.unwrap();
+    let reader = reading(&standin, folder.path()).await;
+    let options = standin.stop().await.unwrap();
+    // long enough for it to look for another leader, and to find none; if it is slower, it comes to the same
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let standin = StandIn::start(options).await.unwrap();
+    more(reader, &standin).await;
 }
