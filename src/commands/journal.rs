@@ -18,8 +18,8 @@ pub(crate) async fn run(command: Journal, config: &Config) -> anyhow::Result<Exi
         Journal::List(flags) => {
             let registered = store.journals().await?;
             let sources = open::sources(config, &store, &lake);
-            let lacking = sources.lacking(&registered).await;
-            let journals = sources.journals(&registered, &lacking, UtcMicros::now());
+            let here = sources.look(&registered).await;
+            let journals = sources.journals(&registered, &here, UtcMicros::now());
             if flags.json {
                 print::json(&journals)?;
             } else {

@@ -1,4 +1,4 @@
-//! What whoever tries `up` finds: a token, sample links on demand, and where everything is.
+//! What whoever starts a process finds: where everything is, and of `up` a token, and sample links on demand.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
@@ -65,15 +65,20 @@ pub(super) async fn demo(
 /// Says where things are.
 pub(super) fn greet(config: &Config, roles: Roles, login: Option<&str>) {
     tracing::info!(data_dir = %config.data_dir.display(), lake = config.lake_root(), "ready");
-    if roles != Roles::ALL {
-        return;
-    }
     let domain = config.redirect.domains.first().map_or("", String::as_str);
-    println!("redirects   http://{domain}/CODE  (listening on {})", config.redirect.listen);
-    println!("management  http://{}/v1/links", config.manage.listen);
-    println!("reports     http://{}/v1/reports/clicks", config.query.listen);
+    if roles.redirect {
+        println!("redirects   http://{domain}/CODE  (listening on {})", config.redirect.listen);
+    }
+    if roles.manage {
+        println!("management  http://{}/v1/links", config.manage.listen);
+    }
+    if roles.query {
+        println!("reports     http://{}/v1/reports/clicks", config.query.listen);
+    }
     println!("health      http://{}/healthz", config.ops.listen);
-    println!("token       {}", config.admin_token_file().display());
+    if roles == Roles::ALL {
+        println!("token       {}", config.admin_token_file().display());
+    }
     if let Some(login) = login.filter(|_| Config::is_loopback(config.query.listen)) {
         println!("\nopen {login}  (logs this browser in, once)");
     }

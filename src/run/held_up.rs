@@ -1,5 +1,5 @@
-//! What holds clicks up on their way through this process: a topic that can't be used, a lake that takes nothing. Told by
-//! `/readyz` and status here, and to those who are asked elsewhere, through the link store.
+//! What holds clicks up on their way through this process: a topic that can't be used, a lake that takes nothing, a watched
+//! folder that isn't there. Told by `/readyz` and status here, and to those who are asked elsewhere, through the link store.
 //!
 //! Failure: a link store that is away hears nothing; nobody can be asked then either.
 
@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::journals::node_name;
+use super::watch::Unseen;
 
 /// A commit that fails is tried again, and most often lands: only what stays is worth a word.
 const STAYS: Duration = Duration::from_secs(3);
@@ -28,13 +29,16 @@ pub(crate) struct HeldUp {
     pub(crate) topic: Option<TopicHealth>,
     /// The hot path, when it has one.
     pub(crate) hot: Option<watch::Receiver<HotStatus>>,
+    /// The watched places that it can't look at.
+    pub(crate) unseen: Unseen,
 }
 
 impl HeldUp {
     /// What does, if anything does.
     pub(crate) fn problem(&self, now: Instant) -> Option<String> {
         let lake = self.hot.as_ref().and_then(|hot| lake_problem(&hot.borrow(), now));
-        lake.or_else(|| self.topic.as_ref()?.problem().map(|why| format!("stream: {why}")))
+        let clicks = lake.or_else(|| self.topic.as_ref()?.problem().map(|why| format!("stream: {why}")));
+        clicks.or_else(|| self.unseen.problem())
     }
 
     /// Tells others, until `stop`.
@@ -84,7 +88,7 @@ mod tests {
     #[test]
     fn a_lake_that_takes_nothing_for_a_while_comes_before_the_stream() {
         let (start, status) = (Instant::now(), watch::Sender::new(HotStatus::default()));
-        let held_up = HeldUp { topic: None, hot: Some(status.subscribe()) };
+        let held_up = HeldUp { hot: Some(status.subscribe()), ..HeldUp::default() };
         assert_eq!(held_up.problem(start), None);
         status.send_modify(|status| {
             status.failing = Some("no space left".into());
@@ -115,7 +119,7 @@ mod tests {
         let (failing, failing_since) = (Some("x".to_owned()), Instant::now().checked_sub(STAYS));
         status.send_modify(|status| (status.failing, status.failing_since) = (failing, failing_since));
         let stop = CancellationToken::new();
-        let held_up = HeldUp { topic: None, hot: Some(status.subscribe()) };
+        let held_up = HeldUp { hot: Some(status.subscribe()), ..HeldUp::default() };
         let telling = tokio::spawn(held_up.tell(store.clone(), stop.clone()));
         while store.trouble().await.unwrap().is_none() {
             tokio::task::yield_now().await;

@@ -31,6 +31,7 @@ mod ops;
 mod own;
 mod process;
 mod progress;
+mod readers;
 mod redirect;
 mod refusals;
 mod rest;
@@ -55,7 +56,7 @@ pub(crate) use changing::Changes;
 pub(crate) use give_up::{GivenUp, How, give_up};
 pub(crate) use held_up::HeldUp;
 pub(crate) use journals::ids_in;
-pub(crate) use lock::{make_folder, turn};
+pub(crate) use lock::{NO_FOLDER, make_folder, turn};
 pub(crate) use names::made_here;
 #[cfg(test)]
 pub(crate) use node::DRAIN;
@@ -113,7 +114,7 @@ impl Roles {
 pub(crate) fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Result<()> {
     logging::start();
     serve::raise_file_limit();
-    let _locks = lock::take(&config.data_dir, &roles.names())?;
+    let locks = lock::take(&config.data_dir, &roles.names())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(std::thread::available_parallelism().map_or(2, |cores| cores.get().min(4)))
         .enable_all()
@@ -122,5 +123,8 @@ pub(crate) fn run(config: Config, roles: Roles, demo: bool) -> anyhow::Result<()
     let config = if demo { crate::demo::configured(config) } else { config };
     let result = runtime.block_on(node::run(config, roles, demo));
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    if result.is_err() {
+        locks.leave_nothing();
+    }
     result
 }

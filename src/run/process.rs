@@ -28,7 +28,8 @@ use super::standing::{self, Standing};
 use super::tasks::Tasks;
 use super::topic::Through;
 use super::uploads::{self, Parts};
-use super::{id_mode, progress, retire};
+use super::watch::Unseen;
+use super::{id_mode, progress, readers, retire};
 use crate::config::Config;
 use crate::rules::{self, Kept, RulesMetrics, Source};
 
@@ -67,6 +68,8 @@ pub(crate) struct Processing {
     pub(crate) hot: watch::Receiver<HotStatus>,
     /// What makes rows, by rules that follow their files.
     pub(crate) enricher: Arc<Enricher>,
+    /// The watched places that it can't look at.
+    pub(crate) unseen: Unseen,
 }
 
 impl Process {
@@ -127,10 +130,16 @@ impl Process {
         metrics.register_collector(Box::new(failing));
         let reading = Reading { config, store, lake, own, through, standing: standing.clone(), shown: shown.clone() };
         reading.start(hot.status(), hand_over, back);
+        if through.is_none() {
+            let (store, folder, stop) = (store.clone(), config.data_dir.clone(), back.stop_token());
+            back.spawn("word of the journals' reader", async move { readers::say(store, &folder, stop).await });
+        }
         let status = hot.status();
         let stop = back.stop_token();
         back.spawn("hot path", async move { drained(hot.run(partitions, stop).await) });
-        let parts = Parts { config, store, lake, enricher: Arc::clone(&enricher), metrics: counted.clone(), alone };
+        let unseen = Unseen::default();
+        let (metrics, enriching) = (counted.clone(), Arc::clone(&enricher));
+        let parts = Parts { config, store, lake, enricher: enriching, metrics, alone, unseen: unseen.clone() };
         uploads::start(parts, back).await?;
         let settler = Settler::new(lake, registry, Arc::clone(&enricher), settle_config(config))
             .await?
@@ -153,7 +162,7 @@ impl Process {
             progress::publish(store, lake, has_edge, settle, shown, stop).await;
             Ok(())
         });
-        Ok(Processing { counted, standing, hot: status, enricher })
+        Ok(Processing { counted, standing, hot: status, enricher, unseen })
     }
 }
 

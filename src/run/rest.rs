@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::node::DRAIN;
 use super::own::OwnJournals;
+use super::readers;
 
 /// Ends the journals, and lets the lake catch up with them if this process brings clicks into it.
 pub(super) async fn come_to_rest(
@@ -24,7 +25,10 @@ pub(super) async fn come_to_rest(
         let all = forwarded.wait_for(|forwarded| forwarded.all);
         if tokio::time::timeout(DRAIN, all).await.is_err() {
             tracing::warn!("the topic has not taken all clicks in time; the next start sends the rest");
+            readers::tell_left(store, own).await;
         }
+    } else {
+        readers::tell_left(store, own).await;
     }
 }
 

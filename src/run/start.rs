@@ -70,6 +70,7 @@ pub(super) async fn start(
     let held_up = HeldUp {
         topic: parts.through.as_ref().map(Through::health),
         hot: processing.as_ref().map(|processing| processing.hot.clone()),
+        unseen: processing.as_ref().map(|processing| processing.unseen.clone()).unwrap_or_default(),
     };
     let standing = processing.as_ref().map(|processing| processing.standing.clone());
     parts.tell_losses(&held_up, standing.as_ref(), node);

@@ -20,15 +20,16 @@ use query::{Changing, Freshness, StatusError, StatusSource};
 use redirect::links::{EdgeSource, LinkStore, Refusal};
 use schemas::tables::Table;
 use schemas::{JournalId, UtcMicros};
-use tokio::sync::watch;
+use tokio::sync::watch::Receiver;
 
 use super::changing::Changes;
 use super::clock;
 use super::held_up::HeldUp;
 use super::own::OwnJournals;
-use super::progress;
+use super::readers::Unread;
 use super::standing::{self, Standing};
 use super::trouble::Found;
+use super::{progress, watch};
 use crate::config::{Backend, Config};
 
 /// A journal is called silent when its last mark in the lake is so old: idle journals mark every ten seconds.
@@ -37,8 +38,17 @@ const SILENT_AFTER: Duration = Duration::from_secs(60);
 /// are each ten seconds apart.
 const USUAL: Duration = Duration::from_secs(35);
 
-/// What the lake lacks of journals, of those of which that can be told.
-pub(crate) type Lacks = HashMap<JournalId, Lacking>;
+/// What is known of journals that are here.
+pub(crate) type Here = HashMap<JournalId, Looked>;
+
+/// What a journal itself tells.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Looked {
+    /// What the lake lacks of it.
+    lacking: Lacking,
+    /// When it was last written; `None` where nothing tells.
+    heard: Option<UtcMicros>,
+}
 
 /// What status is put together from.
 #[derive(Clone, Debug)]
@@ -58,7 +68,7 @@ pub(crate) struct Sources {
     /// What changes of counts are under way.
     pub(crate) changes: Changes,
     /// What is known of the lake, in a process that keeps an eye on it.
-    pub(crate) standing: Option<watch::Receiver<Standing>>,
+    pub(crate) standing: Option<Receiver<Standing>>,
     /// What holds clicks up in this process; what does so in others is known by the link store.
     pub(crate) held_up: HeldUp,
     /// The topic, when journals go through one.
@@ -94,9 +104,10 @@ impl TopicSource {
     }
 
     /// The partitions that nobody reads, where they are shared: how far those go nobody tells either.
-    async fn unread(&self, store: &LinkStore) -> Result<Vec<u32>, StatusError> {
-        let Some(generation) = store.generation(&self.topic).await.map_err(failed)? else { return Ok(Vec::new()) };
-        store.unheld(&generation.stream()).await.map_err(failed)
+    async fn unread(&self, store: &LinkStore) -> Result<Unread, StatusError> {
+        let Some(generation) = store.generation(&self.topic).await.map_err(failed)? else { return Ok(Unread::Nothing) };
+        let unread = store.unheld(&generation.stream()).await.map_err(failed)?;
+        Ok(if unread.is_empty() { Unread::Nothing } else { Unread::Partitions(unread) })
     }
 }
 
@@ -126,19 +137,21 @@ impl StatusSource for Sources {
         let now = UtcMicros::now();
         let freshness = self.freshness().await?;
         let registered = self.store.journals().await.map_err(failed)?;
-        let lacking = self.lacking(&registered).await;
-        let journals = self.journals(&registered, &lacking, now);
-        let open = || journals.iter().zip(&registered).filter(|(_, known)| known.state == JournalState::Open);
+        let here = self.look(&registered).await;
+        let journals = self.journals(&registered, &here, now);
         // old leases say nothing where processes are told their shares by now, and bring in what comes
         let is_behind = freshness.complete_through.is_none_or(|through| now.since(through) > USUAL);
         let unread = match &self.topic {
-            Some(topic) if is_behind => topic.unread(&self.store).await?,
-            _ => Vec::new(),
+            _ if !is_behind => Unread::Nothing,
+            Some(topic) => topic.unread(&self.store).await?,
+            None => Unread::of_journals(&self.store).await.map_err(failed)?,
         };
-        let stream = self.stream(&journals, &registered, (&lacking, &unread), now).await?;
-        let held_back_by =
-            open().filter(|(journal, _)| journal.state == "silent").min_by_key(|(_, known)| known.through);
-        let elsewhere = self.store.trouble().await.map_err(failed)?;
+        let stream = self.stream(&journals, &registered, (&here, &unread), now).await?;
+        let held_back_by = registered.iter().filter(|known| is_silent(known, now)).min_by_key(|known| known.through);
+        let troubles = [self.held_up.problem(Instant::now()), self.store.trouble().await.map_err(failed)?];
+        // a source of logs holds up no click
+        let (unseen, trouble): (Vec<_>, Vec<_>) =
+            troubles.into_iter().flatten().partition(|why| why.starts_with(watch::SOURCE));
         let sources = self.store.edge_sources().await.map_err(failed)?;
         let slowest = progress::slowest_silent(&sources, now, self.settle).filter(|_| self.has_edge());
         let source = slowest.map(|source| format!("source {}", source.name));
@@ -150,11 +163,11 @@ impl StatusSource for Sources {
             held_back_by: self
                 .lake_lost()
                 .await?
-                .or(self.held_up.problem(Instant::now()))
-                .or(elsewhere)
-                .or(nobody_reads(&unread))
+                .or(trouble.into_iter().next())
+                .or(unread.told())
                 .or(clock::told(&self.store).await.map_err(failed)?)
-                .or(held_back_by.map(|(journal, _)| format!("journal {}", journal.id)))
+                .or(held_back_by.map(|known| format!("journal {}", known.id)))
+                .or(unseen.into_iter().next())
                 .or(source),
             stream,
             journals: journals.clone(),
@@ -168,12 +181,6 @@ impl StatusSource for Sources {
             hot_links: Vec::new(),
         })
     }
-}
-
-/// That partitions which are shared have no reader.
-fn nobody_reads(unread: &[u32]) -> Option<String> {
-    let numbers: Vec<String> = unread.iter().map(u32::to_string).collect();
-    (!unread.is_empty()).then(|| format!("process: nobody reads partitions {} of the topic", numbers.join(", ")))
 }
 
 /// Whether nothing has been heard of a journal for unusually long.
@@ -230,14 +237,14 @@ impl Sources {
         &self,
         journals: &[JournalStatus],
         registered: &[RegisteredJournal],
-        (lacking, unread): (&Lacks, &[u32]),
+        (here, unread): (&Here, &Unread),
         now: UtcMicros,
     ) -> Result<StreamStatus, StatusError> {
         let open = || journals.iter().zip(registered).filter(|(_, known)| known.state == JournalState::Open);
         let seconds = |through: Option<UtcMicros>| through.map_or(0.0, |through| now.since(through).as_secs_f64());
         // without the time of a click, no click is older than the last mark that is in the lake
         let since = |known: &RegisteredJournal| {
-            let lacking = lacking.get(&known.id).filter(|lacking| lacking.clicks > 0)?;
+            let lacking = here.get(&known.id).map(|looked| looked.lacking).filter(|lacking| lacking.clicks > 0)?;
             Some(lacking.oldest.unwrap_or(known.through))
         };
         let unsent = || open().filter_map(|(_, known)| since(known));
@@ -253,9 +260,9 @@ impl Sources {
         let partitions = topic.partitions(&self.store).await?;
         let lag_records = partitions.iter().map(|part| part.end.saturating_sub(part.next)).sum();
         // journals of other nodes are known by the topic alone
-        let elsewhere = open().filter(|(_, known)| !lacking.contains_key(&known.id));
+        let elsewhere = open().filter(|(_, known)| !here.contains_key(&known.id));
         // where nobody reads, nobody knows what has come
-        let is_unknown = lag_records > 0 || !unread.is_empty();
+        let is_unknown = lag_records > 0 || *unread != Unread::Nothing;
         let behind = elsewhere.filter(|_| is_unknown).map(|(_, known)| known.through);
         Ok(StreamStatus {
             backend: "fluvio".to_owned(),
@@ -266,41 +273,42 @@ impl Sources {
         })
     }
 
-    /// What the lake lacks of each journal that is here: this process's own, and those of others below the folder.
-    pub(crate) async fn lacking(&self, registered: &[RegisteredJournal]) -> Lacks {
-        let mut lacks = Lacks::new();
+    /// Looks at each journal that is here: this process's own, and those of others below the folder.
+    pub(crate) async fn look(&self, registered: &[RegisteredJournal]) -> Here {
+        let mut here = Here::new();
         for known in registered {
-            let lacking = match self.own.get(known.id) {
-                Some(journal) => journal.lacking(known.committed),
-                None if known.state != JournalState::Open => Lacking::default(),
+            let looked = match self.own.get(known.id) {
+                Some(journal) => {
+                    Looked { lacking: journal.lacking(known.committed), heard: Some(journal.stats().last_event_time) }
+                }
+                None if known.state != JournalState::Open => Looked::default(),
                 None => match Found::look(&self.directory, known.id, known.committed).await {
-                    Found::Here(found) => found.clicks,
+                    Found::Here(found) => Looked { lacking: found.clicks, heard: found.newest },
                     Found::Nothing | Found::Unreadable(_) => continue,
                 },
             };
-            lacks.insert(known.id, lacking);
+            here.insert(known.id, looked);
         }
-        lacks
+        here
     }
 
-    /// The journals as registered, in that order.
-    pub(crate) fn journals(
-        &self,
-        registered: &[RegisteredJournal],
-        lacking: &Lacks,
-        now: UtcMicros,
-    ) -> Vec<JournalStatus> {
-        let own: HashMap<JournalId, _> = self.own.all().iter().map(|journal| (journal.id(), journal.stats())).collect();
+    /// The journals as registered, in that order. One that is written isn't silent, whoever reads it or not.
+    pub(crate) fn journals(&self, registered: &[RegisteredJournal], here: &Here, now: UtcMicros) -> Vec<JournalStatus> {
         let one = |known: &RegisteredJournal| {
-            let stats = own.get(&known.id);
-            let state = if is_silent(known, now) { "silent" } else { known.state.as_str() };
+            let own = self.own.get(known.id);
+            let looked = here.get(&known.id);
+            let heard = looked.and_then(|looked| looked.heard).unwrap_or(known.through).max(known.through);
+            let is_silent = is_silent(&RegisteredJournal { through: heard, ..known.clone() }, now);
+            let state = if is_silent { "silent" } else { known.state.as_str() };
             JournalStatus {
                 id: known.id.to_string(),
                 node: known.node.clone(),
                 through: known.through,
-                unsent: lacking.get(&known.id).map(|lacking| lacking.clicks),
-                bytes: stats
-                    .map_or_else(|| folder_bytes(&self.directory.join(known.id.to_string())), |stats| stats.bytes),
+                unsent: looked.map(|looked| looked.lacking.clicks),
+                bytes: own.map_or_else(
+                    || folder_bytes(&self.directory.join(known.id.to_string())),
+                    |journal| journal.stats().bytes,
+                ),
                 state: state.to_owned(),
             }
         };
@@ -361,3 +369,6 @@ fn folder_bytes(folder: &std::path::Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     entries.filter_map(|entry| entry.ok()?.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,9 +10,11 @@
 //! forgotten when it is no longer there, and a good while after it was taken in; never while nothing at all is there, as
 //! when a disk is not mounted.
 //!
-//! Failure: a prefix that can't be listed makes no progress, is told of once, and is tried again at the next poll.
+//! Failure: a prefix that can't be listed makes no progress, is logged once, told by `/readyz` and status while it lasts, and
+//! tried again at the next poll.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ingest::edge::IdMode;
@@ -28,8 +30,33 @@ use crate::logs::{Listed, Place};
 /// How often it is looked what can be forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(3_600);
 
+/// How status names a source.
+pub(crate) const SOURCE: &str = "source ";
+
 /// Size and tag.
 type Version = (u64, String);
+
+/// Which watched prefixes can't be looked at now, and why. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unseen(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Unseen {
+    /// The first of them by name, as status names a source.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().next().map(|(prefix, why)| format!("{SOURCE}{prefix}: {why}"))
+    }
+
+    /// Notes how a look went; whether that is another than the last.
+    fn note(&self, prefix: &str, why: Option<String>) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_well = match &why {
+            Some(why) => all.insert(prefix.to_owned(), why.clone()).is_none(),
+            None => all.remove(prefix).is_none(),
+        };
+        was_well == why.is_some()
+    }
+}
 
 /// What is known of a prefix's logs. Pure.
 #[derive(Debug, Default)]
@@ -84,10 +111,9 @@ impl Seen {
     }
 }
 
-/// Watches a prefix until `stop`.
-pub(crate) async fn watch(queue: LinkStore, prefix: String, every: Duration, stop: CancellationToken) {
+/// Watches a prefix until `stop`; that it can't be looked at is noted in `unseen`.
+pub(crate) async fn watch(queue: LinkStore, prefix: String, every: Duration, unseen: Unseen, stop: CancellationToken) {
     let (mut place, mut seen, mut forgotten) = (None, None, None);
-    let mut was_well = true;
     let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -95,12 +121,12 @@ pub(crate) async fn watch(queue: LinkStore, prefix: String, every: Duration, sto
             () = stop.cancelled() => return,
             polled = poll(&queue, &prefix, &mut place, &mut seen, &mut forgotten) => polled,
         };
-        if let Err(error) = &polled
-            && was_well
+        let error = polled.err().map(|error| crate::explain(&error));
+        if unseen.note(&prefix, error.clone())
+            && let Some(error) = error
         {
-            tracing::warn!(prefix, error = crate::explain(error), "a watched prefix can't be looked at now");
+            tracing::warn!(prefix, error, "a watched prefix can't be looked at now");
         }
-        was_well = polled.is_ok();
     }
 }
 
@@ -211,6 +237,37 @@ mod tests {
         let poll = seen.judge(listed);
         poll.queue.iter().for_each(|log| seen.queued(log));
         poll
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_missing_is_told_of_until_it_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("links");
+        let domains = redirect::links::Domains::new(&["a.test"]).unwrap();
+        let store = LinkStore::open(path.to_str().unwrap(), domains).await.unwrap();
+        let (folder, unseen, stop) = (dir.path().join("logs"), Unseen::default(), CancellationToken::new());
+        let (prefix, every) = (folder.display().to_string(), Duration::from_millis(10));
+        let watching = tokio::spawn(watch(store, prefix.clone(), every, unseen.clone(), stop.clone()));
+        while unseen.problem().is_none() {
+            tokio::time::sleep(every).await;
+        }
+        let told = unseen.problem().unwrap_or_default();
+        assert!(told.starts_with(&format!("source {prefix}: can't list ")), "{told}");
+        std::fs::create_dir(&folder).unwrap();
+        while unseen.problem().is_some() {
+            tokio::time::sleep(every).await;
+        }
+        stop.cancel();
+        watching.await.unwrap();
+    }
+
+    #[test]
+    fn how_a_look_went_is_news_once() {
+        let unseen = Unseen::default();
+        assert!(!unseen.note("a", None));
+        assert!(unseen.note("a", Some("gone".into())) && !unseen.note("a", Some("still".into())));
+        assert_eq!(unseen.problem().as_deref(), Some("source a: still"));
+        assert!(unseen.note("a", None) && unseen.problem().is_none());
     }
 
     #[test]

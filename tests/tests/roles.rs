@@ -99,6 +99,8 @@ async fn each_role_runs_alone() -> anyhow::Result<()> {
     node.start_with(&["redirect"]).await?;
     assert_eq!(Connection::open(node.redirect).await?.send(&click("solo")).await?.status, 302);
     node.stop().await?;
+    node.log_says("\"clicks\":1").await?;
+    node.log_says("they wait in this node's journals").await?;
 
     node.start_with(&["process"]).await?;
     let begin = Instant::now();
@@ -134,4 +136,34 @@ async fn a_loss_becomes_a_gap_that_answers_name() -> anyhow::Result<()> {
     let rows = node.json(&["sql", "SELECT sum(lost) AS lost FROM gaps", "--format", "json"])?;
     assert_eq!(rows[0]["lost"].as_u64(), Some(lost), "{rows:#}");
     node.stop().await
+}
+
+/// The redirect is well, and is not what the operator is sent to.
+#[tokio::test(flavor = "multi_thread")]
+async fn that_nobody_brings_the_journals_into_the_lake_is_told() -> anyhow::Result<()> {
+    let patience = Duration::from_secs(120);
+    let mut redirect = Node::new(crate::binary(), "domains = [\"go.test\"]\nworkers = 2", "")?;
+    let another = || Node::new(crate::binary(), "domains = [\"go.test\"]", "");
+    let mut query = another()?.sharing_data_of(&redirect);
+    let mut process = another()?.sharing_data_of(&redirect);
+    redirect.ok(&["link", "add", "https://example.com/", "--code", "solo"])?;
+    std::fs::write(query.data().join("admin.token"), query.ok(&["token", "add", "--operator"])?)?;
+    redirect.start_with(&["redirect"]).await?;
+    assert_eq!(Connection::open(redirect.redirect).await?.send(&click("solo")).await?.status, 302);
+    query.start_with(&["query"]).await?;
+    let says = |status: &Value, by: &str| status["held_back_by"].as_str().is_some_and(|why| why.starts_with(by));
+    let is_told = |status: &Value| says(status, "process: nobody brings the journals into the lake");
+    let status = query.wait_for("/v1/status", patience, is_told).await?;
+    let journals = status["journals"].as_array().cloned().unwrap_or_default();
+    assert!(journals.len() == 2 && journals.iter().all(|journal| journal["state"] == "open"), "{status:#}");
+    // an end without a reader leaves journals that nobody closes: they are not what is waited for either
+    redirect.stop().await?;
+    query.wait_for("/v1/status", patience, is_told).await?;
+    redirect.start_with(&["redirect"]).await?;
+    process.start_with(&["process"]).await?;
+    query.wait_for("/v1/status", patience, |status| status["held_back_by"].is_null()).await?;
+    for node in [&mut redirect, &mut query, &mut process] {
+        node.stop().await?;
+    }
+    Ok(())
 }

@@ -30,16 +30,16 @@ impl LinkStore {
         tx.commit().await.doing(DOING)
     }
 
-    /// What holds clicks up anywhere, if anything does.
+    /// What holds clicks up anywhere, if anything does; what holds up a source of logs, if nothing does more than that.
     ///
     /// # Errors
     /// [`LinkError::Away`], [`LinkError::Database`].
     pub async fn trouble(&self) -> Result<Option<String>, LinkError> {
         const DOING: &str = "reading what holds clicks up";
         let now = self.pools.now().await.doing(DOING)?;
-        let sql = "SELECT MIN(why) FROM troubles WHERE at > $1";
-        let why = self.pools.query(sql).bind(now.minus(BELIEVED).0).value().await.doing(DOING)?;
-        Ok(why.flatten())
+        let sql = "SELECT why FROM troubles WHERE at > $1 \
+                   ORDER BY CASE WHEN why LIKE 'source %' THEN 1 ELSE 0 END, why LIMIT 1";
+        self.pools.query(sql).bind(now.minus(BELIEVED).0).value().await.doing(DOING)
     }
 }
 
@@ -59,7 +59,11 @@ mod tests {
         assert_eq!(heard().await.as_deref(), Some("lake: still no room"));
         other.tell_trouble("b", None).await.unwrap();
         assert_eq!(heard().await.as_deref(), Some("stream: no answer"));
+        other.tell_trouble("b", Some("source ./logs: no such folder")).await.unwrap();
+        assert_eq!(heard().await.as_deref(), Some("stream: no answer"), "it holds up more than a source's logs");
         teller.tell_trouble("a", None).await.unwrap();
+        assert_eq!(heard().await.as_deref(), Some("source ./logs: no such folder"));
+        other.tell_trouble("b", None).await.unwrap();
         assert_eq!(heard().await, None);
     }
 

@@ -23,6 +23,7 @@ use processor::metrics::Metrics;
 use redirect::links::LinkStore;
 
 use super::tasks::Tasks;
+use super::watch::Unseen;
 use super::{imports, watch};
 use crate::config::Config;
 
@@ -47,6 +48,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) metrics: Metrics,
     /// Whether no other process can be taking uploads when this one begins.
     pub(crate) alone: bool,
+    /// Where it is noted which watched places can't be looked at.
+    pub(crate) unseen: Unseen,
 }
 
 /// Starts taking queued logs in, watching prefixes, and tidying up behind uploads.
@@ -54,7 +57,7 @@ pub(crate) struct Parts<'a> {
 /// # Errors
 /// When the spool can't be made, or the sources can't be noted.
 pub(crate) async fn start(parts: Parts<'_>, back: &mut Tasks) -> anyhow::Result<()> {
-    let Parts { config, store, lake, enricher, metrics, alone } = parts;
+    let Parts { config, store, lake, enricher, metrics, alone, unseen } = parts;
     let importer = imports::importer(config, store, lake.clone(), enricher)?.with_metrics(metrics);
     let folder = std::path::absolute(&config.data_dir)?;
     for (way, task) in [(Way::Upload, "uploads"), (Way::Watched, "watched logs")] {
@@ -87,8 +90,9 @@ pub(crate) async fn start(parts: Parts<'_>, back: &mut Tasks) -> anyhow::Result<
     store.watch_sources(&config.edge_logs.watch).await?;
     for prefix in config.edge_logs.watch.clone() {
         let (queue, every, stop) = (store.clone(), config.edge_logs.poll.0, back.stop_token());
+        let unseen = unseen.clone();
         back.spawn("watched prefix", async move {
-            watch::watch(queue, prefix, every, stop).await;
+            watch::watch(queue, prefix, every, unseen, stop).await;
             Ok(())
         });
     }
