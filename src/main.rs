@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("highwater: {}", explain(&error));
-            ExitCode::from(1)
+            ExitCode::from(if error.is::<commands::WrongUsage>() { 2 } else { 1 })
         }
     }
 }

@@ -24,6 +24,7 @@ mod failure;
 mod http;
 mod limits;
 mod metrics;
+mod near;
 mod ports;
 mod reports;
 mod service;

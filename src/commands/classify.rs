@@ -10,7 +10,7 @@ use processor::enrich::{Rules, mark};
 use schemas::event::PURPOSE_HEADERS;
 use serde_json::json;
 
-use super::print;
+use super::{WrongUsage, print};
 use crate::cli::Classify;
 use crate::config::Config;
 use crate::rules::Source;
@@ -34,7 +34,8 @@ pub(crate) fn run(arguments: &Classify, config: &Config) -> anyhow::Result<ExitC
     let mut user_agent = arguments.ua.clone();
     let mut purpose = String::new();
     for header in &arguments.header {
-        let (name, value) = header.split_once(':').with_context(|| format!("{header:?} is not 'Name: value'"))?;
+        let (name, value) =
+            header.split_once(':').ok_or_else(|| WrongUsage(format!("--header: {header:?} is not 'Name: value'")))?;
         let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
         if name == "user-agent" {
             user_agent = value.to_owned();

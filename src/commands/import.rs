@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use anyhow::anyhow;
 use processor::import::ImportOptions;
 use redirect::manage::naming_of;
 
-use super::backfill;
+use super::{WrongUsage, backfill};
 use crate::cli::Import;
 use crate::config::Config;
 
@@ -14,7 +13,7 @@ use crate::config::Config;
 pub(crate) async fn run(arguments: Import, config: &Config) -> anyhow::Result<ExitCode> {
     let naming = naming_of(arguments.stand, arguments.provider.as_deref(), &config.edge.provider);
     let options = ImportOptions {
-        events: Some(naming.map_err(|why| anyhow!("--provider {why}"))?),
+        events: Some(naming.map_err(|why| WrongUsage(format!("--provider {why}")))?),
         unknown_codes: backfill::unknown_codes(arguments.unknown_codes),
         dry_run: arguments.dry_run,
         ..ImportOptions::default()

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use redirect::links::{Change, LinkStore, ListLinks, NewLink, Which};
 use schemas::{Link, UtcMicros};
 
-use super::{open, print};
+use super::{WrongUsage, open, print};
 use crate::cli::{Link as Command, Named};
 use crate::config::Config;
 
@@ -19,7 +19,7 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<Exi
     match command {
         Command::Add { url, code, domain, workspace, analytics, json } => {
             let new = NewLink { workspace, code, domain, analytics, ..NewLink::to(url) };
-            let link = store.create(new, now).await?;
+            let link = store.create(new, now).await.map_err(WrongUsage::of)?;
             show(&link, json)?;
         }
         Command::List { workspace, json } => list(&store, workspace, json).await?,
@@ -36,7 +36,7 @@ fn which(named: &Named) -> Which {
 }
 
 async fn change(store: &LinkStore, named: &Named, change: Change, now: UtcMicros) -> anyhow::Result<()> {
-    let link = store.change(&which(named), &change, now).await?;
+    let link = store.change(&which(named), &change, now).await.map_err(WrongUsage::of)?;
     show(&link, named.json)
 }
 

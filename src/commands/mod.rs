@@ -33,10 +33,26 @@ pub(crate) use open::link_store;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use redirect::links::LinkError;
 
 use crate::cli::{Cli, Command};
 use crate::config::{Config, load};
 use crate::run::{self, Roles};
+
+/// The value of a flag or an argument that doesn't fit: the process ends with 2, as when it can't be read at all.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct WrongUsage(pub(crate) String);
+
+impl WrongUsage {
+    /// Of a link store that finds fault with what it was given; other errors stay as they are.
+    fn of(error: LinkError) -> anyhow::Error {
+        match error {
+            LinkError::Invalid(_) => Self(error.to_string()).into(),
+            other => other.into(),
+        }
+    }
+}
 
 /// Does what the command line says.
 ///
@@ -57,7 +73,8 @@ pub(crate) fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             if let Some(partitions) = process.partitions {
                 config.process.partitions = partitions;
                 let wrong = crate::config::problems(&config);
-                anyhow::ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+                // what was wrong without it was refused before
+                anyhow::ensure!(wrong.is_empty(), WrongUsage(format!("--partitions: {}", wrong.join("\n"))));
             }
             run::run(config, Roles::PROCESS, false).map(|()| ExitCode::SUCCESS)
         }

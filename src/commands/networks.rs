@@ -10,7 +10,7 @@ use processor::networks::{List, Meaning, check_name, prefixes};
 use schemas::UtcMicros;
 use serde_json::json;
 
-use super::print;
+use super::{WrongUsage, print};
 use crate::cli::{Meaning as MeaningFlag, NetworkUpdate, Networks};
 use crate::config::{Config, near};
 use crate::rules::{Lists, Looked, Source, fetch};
@@ -87,7 +87,8 @@ async fn made(update: &NetworkUpdate, lists: &Lists, rules: &Classifier) -> anyh
     };
     for agent in &agents {
         let is_known = rules.agents().any(|known| known.eq_ignore_ascii_case(agent));
-        anyhow::ensure!(is_known, "--agent {agent:?}: no rule gives that name; {}", hint(agent, rules));
+        let wrong = || WrongUsage(format!("--agent {agent:?}: no rule gives that name; {}", hint(agent, rules)));
+        anyhow::ensure!(is_known, wrong());
     }
     let source = update.source.clone();
     let prefixes = prefixes(&fetch(&source).await?).with_context(|| source.clone())?;

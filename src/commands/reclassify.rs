@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
 use indicatif::{ProgressBar, ProgressStyle};
 use processor::settle::{Looked, Moved, Reclassified, Settler};
 use query::Bound;
@@ -13,7 +12,7 @@ use schemas::UtcMicros;
 use schemas::time::DAY;
 use serde::Serialize;
 
-use super::{open, print};
+use super::{WrongUsage, open, print};
 use crate::cli::Reclassify;
 use crate::config::Config;
 use crate::run::{enricher_of_history, settle_config};
@@ -38,7 +37,10 @@ struct Outcome {
 /// Judges anew, and prints.
 pub(crate) async fn run(arguments: Reclassify, config: &Config) -> anyhow::Result<ExitCode> {
     let (start, end) = (begin_of(arguments.start), end_of(arguments.end));
-    ensure!(start < end, "--end {} must be later than --start {}", typed(arguments.end), typed(arguments.start));
+    if start >= end {
+        let [start, end] = [arguments.start, arguments.end].map(typed);
+        return Err(WrongUsage(format!("--end {end} must be later than --start {start}")).into());
+    }
     let store = open::link_store(config).await?;
     if let Some(workspace) = &arguments.workspace {
         store.require_workspace(workspace).await?;

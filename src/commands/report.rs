@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use ingest::ports::LinkDirectory as _;
 use query::{Counts, QueryError, Report as Answer, ReportRequest, Row};
 
-use super::{open, print};
+use super::{WrongUsage, open, print};
 use crate::cli::Report;
 use crate::config::Config;
 
@@ -16,12 +16,13 @@ const BAR: usize = 40;
 pub(crate) async fn run(arguments: Report, config: &Config) -> anyhow::Result<ExitCode> {
     let request = ReportRequest::from_pairs(parameters(&arguments)).map_err(in_flags)?;
     let service = open::query_service(config).await?;
-    let report = service.report(&open::operator(), &request).await?;
+    let report = service.report(&open::operator(), &request).await.map_err(in_flags)?;
     if let Some(code) = &arguments.code
         && report.totals.by_class.is_empty()
         && !is_link(code, arguments.domain.as_deref(), config).await?
     {
-        anyhow::bail!("there is no link with the code {code:?}");
+        let on = arguments.domain.as_deref().map(|domain| format!(" on the domain {domain:?}")).unwrap_or_default();
+        anyhow::bail!("there is no link with the code {code:?}{on}");
     }
     if arguments.json {
         print::json(&report)?;
@@ -40,7 +41,7 @@ fn in_flags(error: QueryError) -> anyhow::Error {
                 let flag = flags.iter().find(|(name, _)| *name == error.field);
                 error.field = flag.map_or_else(|| format!("--{}", error.field), |(_, flag)| (*flag).to_owned());
             }
-            QueryError::Invalid(errors).into()
+            WrongUsage(QueryError::Invalid(errors).to_string()).into()
         }
         error => error.into(),
     }
@@ -150,6 +151,8 @@ fn text(report: &Answer, arguments: &Report) -> String {
             "numbers that were final were changed at {at}: by a log taken in or back, or by judging anew who clicked"
         )
     }));
+    // of a code it is known by now that there is such a link
+    lines.extend(meta.remark.filter(|_| arguments.code.is_none()).map(str::to_owned));
     lines.extend(meta.kept_from.map(|from| format!("clicks before {from} are no longer kept")));
     for change in &meta.changing {
         lines.push(format!("under way: {} to {}, {}", change.start, change.end, change.reason));

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use schemas::{Keep, UtcMicros};
 use serde_json::json;
 
-use super::{open, print};
+use super::{WrongUsage, open, print};
 use crate::cli::Workspace;
 use crate::config::Config;
 
@@ -14,7 +14,7 @@ pub(crate) async fn run(command: Workspace, config: &Config) -> anyhow::Result<E
     let store = open::link_store(config).await?;
     match command {
         Workspace::Add { name } => {
-            store.add_workspace(&name, UtcMicros::now()).await?;
+            store.add_workspace(&name, UtcMicros::now()).await.map_err(WrongUsage::of)?;
             print::line(&format!("workspace {name} made"))?;
         }
         Workspace::List(flags) => {

@@ -119,6 +119,7 @@ async fn a_report_has_the_contracts_shape() {
         "kept_from",
         "gaps",
         "changing",
+        "remark",
         "note",
     ] {
         assert!(report["meta"].get(key).is_some(), "{key}");

@@ -134,6 +134,8 @@ pub struct Meta {
     pub gaps: Vec<Gap>,
     /// Changes under way that these numbers may show half of.
     pub changing: Vec<Change>,
+    /// What is to be known of a link that was asked for and has nothing at all; null when anything was counted.
+    pub remark: Option<&'static str>,
     /// What a click is.
     pub note: &'static str,
 }
@@ -164,6 +166,11 @@ pub struct Change {
 
 /// What a click is.
 pub(crate) const NOTE: &str = "clicks are redirects served, not arrivals at the destination";
+
+/// What is said when nothing was counted for links that were named. A link of another workspace must look like none; and of
+/// one that is deleted, or of which logs alone tell, there are clicks: so it is no error.
+pub(crate) const NOTHING: &str = "nothing was counted in this time for the code, domain or link_id that was asked for: \
+                                  it has no clicks, or there is none of that name in this token's workspace";
 
 /// An instant as text, with the zone's offset; `Z` when the zone is UTC itself.
 pub(crate) fn local_text(tz: Tz, instant: UtcMicros) -> String {

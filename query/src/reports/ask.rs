@@ -11,7 +11,7 @@ use schemas::tables::Table;
 use schemas::{Principal, UtcMicros};
 use serde_json::{Value, json};
 
-use super::answer::{Meta, NOTE, Part, Report, Row, Totals, local_text};
+use super::answer::{Meta, NOTE, NOTHING, Part, Report, Row, Totals, local_text};
 use super::buckets::{self, MAX_BUCKETS, TooMany};
 use super::estimate::{CONFIDENCE, Estimate};
 use super::period::Span;
@@ -87,12 +87,14 @@ pub(crate) async fn report(
     };
     let visitors = how_visitors_are_counted((&totals, private), &sampled, &data);
     let counts = totals.counts(heaviest, sampled.visitors(&Scope::Whole));
+    let by_class = read_classes(&by_class)?;
+    let remark = (request.names_links() && by_class.is_empty()).then_some(NOTHING);
     Ok(Report {
         data,
-        totals: Totals { counts, by_class: read_classes(&by_class)? },
+        totals: Totals { counts, by_class },
         other,
         unknown,
-        meta: Meta { gaps, restated_at, kept_from, changing, visitors, ..meta(&snapshot, heaviest) },
+        meta: Meta { gaps, restated_at, kept_from, changing, visitors, remark, ..meta(&snapshot, heaviest) },
         query: echo(&request, span),
     })
 }
@@ -163,6 +165,7 @@ fn meta(snapshot: &TableSnapshot, heaviest: f64) -> Meta {
         kept_from: None,
         gaps: Vec::new(),
         changing: Vec::new(),
+        remark: None,
         note: NOTE,
     }
 }

@@ -19,6 +19,7 @@ mod sampled;
 mod shape;
 mod table;
 mod touched;
+mod values;
 
 pub use answer::{Change, Counts, Gap, Meta, Part, Report, Row, Totals};
 pub use buckets::Interval;

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use chrono_tz::Tz;
-use schemas::{Class, LinkId};
+use chrono_tz::{TZ_VARIANTS, Tz};
+use schemas::LinkId;
+use schemas::class::Class;
 
 use super::buckets::Interval;
-use super::continent;
 use super::dims::Dimension;
 use super::period::{Period, Preset};
+use super::values::{class_words, refused, shown, unknown};
 use crate::error::{FieldError, QueryError};
+use crate::near::{did_you_mean, near};
 
 /// Most values of one parameter: more are a mistake, and a burden.
 const MAX_VALUES: usize = 1_000;
@@ -80,6 +82,11 @@ impl Default for ReportRequest {
 }
 
 impl ReportRequest {
+    /// Whether it is about links that it names.
+    pub(crate) fn names_links(&self) -> bool {
+        !(self.code.is_empty() && self.domain.is_empty() && self.link_id.is_empty())
+    }
+
     /// Reads a request's parameters, names and values decoded.
     ///
     /// # Errors
@@ -136,7 +143,7 @@ impl Reader {
             domain,
             link_id,
             period,
-            timezone: self.one("timezone", |_| "expected the name of an IANA time zone".to_owned()).unwrap_or(Tz::UTC),
+            timezone: self.timezone().unwrap_or(Tz::UTC),
             interval,
             group_by: self.group_by(),
             limit: self.limit().unwrap_or(defaults.limit),
@@ -148,9 +155,20 @@ impl Reader {
             self.wrong("group_by", "give either interval or group_by");
         }
         for name in std::mem::take(&mut self.given).into_keys() {
-            self.wrong(&name, "unknown parameter");
+            let message = unknown(&name);
+            self.wrong(&name, message);
         }
         request
+    }
+
+    fn timezone(&mut self) -> Option<Tz> {
+        let name: String = self.one("timezone", |never: std::convert::Infallible| match never {})?;
+        let zone = name.parse().ok();
+        if zone.is_none() {
+            let meant = did_you_mean(near(&name, TZ_VARIANTS.iter().map(|zone| zone.name())));
+            self.wrong("timezone", format!("{} is no zone's IANA name, such as Europe/Berlin{meant}", shown(&name)));
+        }
+        zone
     }
 
     fn wrong(&mut self, field: &str, message: impl Into<String>) {
@@ -260,22 +278,6 @@ impl Reader {
         }
         filters
     }
-}
-
-/// Why a dimension can't have a value.
-fn refused(dimension: Dimension, value: &str) -> Option<String> {
-    match dimension.name() {
-        "class" if value.parse::<Class>().is_err() => Some(class_words()),
-        "continent" if !value.is_empty() && continent::countries(value).next().is_none() => {
-            Some("expected AF, AN, AS, EU, NA, OC or SA".to_owned())
-        }
-        _ => None,
-    }
-}
-
-fn class_words() -> String {
-    let words: Vec<&str> = Class::ALL.iter().map(|class| class.as_str()).collect();
-    format!("expected all, {}", words.join(", "))
 }
 
 #[cfg(test)]

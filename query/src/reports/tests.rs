@@ -54,6 +54,20 @@ async fn an_empty_lake_is_zero_clicks() {
     assert!(nothing.data.is_empty(), "all of nothing is no time at all");
 }
 
+/// Whether there is such a link isn't told: only that there is nothing to count.
+#[tokio::test]
+async fn a_link_without_anything_is_remarked_on() {
+    let lake = TestLake::with(&[of_class(Class::Crawler, Click { code: "x".into(), ..click(1, at(NOON)) })]);
+    let remark = async |who: &Principal, query: &str| ask(&lake, who, query).await.meta.remark;
+    for query in ["code=nosuch", "domain=nope.example", &format!("link_id={}", LinkId::new())] {
+        assert!(remark(&tenant("a"), query).await.is_some(), "{query}");
+    }
+    assert_eq!(remark(&tenant("b"), "code=x").await, remark(&tenant("b"), "code=nosuch").await, "another's is none");
+    for query in ["", "country=NL", "code=x", "code=x&code=nosuch"] {
+        assert_eq!(remark(&tenant("a"), query).await, None, "{query}: something was counted, or no link was named");
+    }
+}
+
 #[tokio::test]
 async fn the_first_bucket_of_all_there_is_is_whole() {
     let lake = TestLake::with(&[click(1, at("2026-03-14T00:52:57.052950Z"))]);

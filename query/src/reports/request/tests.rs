@@ -1,3 +1,4 @@
+use super::super::values::PARAMETERS;
 use super::*;
 use proptest::prelude::*;
 
@@ -66,6 +67,11 @@ fn each_wrong_parameter_is_named() {
         ("class=person", "class"),
         ("not_class=person", "not_class"),
         ("continent=Europe", "continent"),
+        ("country=Netherlands", "country"),
+        ("country=nl", "country"),
+        ("not_country=N1", "not_country"),
+        ("device=phone", "device"),
+        ("source=cdn", "source"),
         ("link_id=7", "link_id"),
         ("code=a&link_id=01890a5d-ac96-774b-bcce-b302099a8057", "link_id"),
         ("code=", "code"),
@@ -77,6 +83,32 @@ fn each_wrong_parameter_is_named() {
         ("timezone=x&limit=0&colour=red", "timezone limit colour"),
     ] {
         assert_eq!(wrong(query), field, "{query}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_is_known() {
+    let message = |query: &str| read(query).expect_err(query).remove(0).message;
+    let zone = message("timezone=Europe/Berln");
+    assert_eq!(zone, "\"Europe/Berln\" is no zone's IANA name, such as Europe/Berlin; did you mean Europe/Berlin?");
+    assert!(message("device=phone").contains("\"phone\" is not one of desktop, mobile, tablet"));
+    assert!(message("country=Netherlands").contains("\"Netherlands\" is not a country's two letters"));
+    let parameter = message("contry=NL");
+    assert!(
+        parameter.contains("did you mean country?") && parameter.contains("interval_preset, timezone"),
+        "{parameter}"
+    );
+    for query in ["country=", "device=&device=unknown&not_source=import", "not_country=NL"] {
+        read(query).expect(query);
+    }
+}
+
+/// What the list of known parameters names is read: none of them is unknown.
+#[test]
+fn every_parameter_that_is_named_is_known() {
+    for name in PARAMETERS {
+        let errors = read(&format!("{name}=x")).err().unwrap_or_default();
+        assert!(errors.iter().all(|error| !error.message.starts_with("unknown")), "{name}: {errors:?}");
     }
 }
 
