@@ -4,13 +4,12 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use ingest::edge::{Format, IdMode};
-use processor::import::{ImportOptions, Importer, Input, Progress, State, Summary, UnknownCodes};
+use ingest::edge::{Format, IdMode, SniffError};
+use processor::import::{ImportError, ImportOptions, Importer, Input, Progress, State, Summary, UnknownCodes};
 
 use super::summary::{text, total};
-use super::{open, print};
+use super::{WrongUsage, open, print};
 use crate::cli::{Backfill, IdMode as IdFlag, UnknownCodes as UnknownFlag};
 use crate::config::Config;
 use crate::logs::{self, Found};
@@ -29,10 +28,12 @@ pub(super) async fn take_all(
     options: &ImportOptions,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
+    // before anything is made
+    let logs = logs::find(paths).await?;
     let importer = importer(config).await?;
-    let intake = Intake { config, importer: &importer, options, bars: Bars::new() };
-    let mut logs = logs::find(paths).await?.into_iter();
-    let mut summaries = Vec::new();
+    let intake = Intake { config, importer: &importer, options, bars: Bars::new(), is_one: logs.len() == 1 };
+    let mut logs = logs.into_iter();
+    let (mut summaries, mut readings) = (Vec::new(), None);
     let mut next = intake.read_next(&mut logs).await;
     while let Some((log, input)) = next.take() {
         let take_in = async {
@@ -40,7 +41,7 @@ pub(super) async fn take_all(
                 Ok(input) => intake.take_in(input).await,
                 Err(error) => Err(error),
             };
-            summaries.push(intake.tell(&log, summary, json)?);
+            summaries.push(intake.tell(&log, summary, json, &mut readings)?);
             anyhow::Ok(())
         };
         let (told, read) = tokio::join!(take_in, intake.read_next(&mut logs));
@@ -55,12 +56,21 @@ pub(super) async fn take_all(
             "highwater: the lines are counted, but rows that they know better than aren't corrected yet: {error}"
         );
     }
+    if let Some(readings) = readings {
+        eprintln!("highwater: {readings}");
+    }
     if json {
         print::json(&summaries)?;
     } else if summaries.len() > 1 {
         print::line(&total(&summaries))?;
     }
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Whether a file is of no known format, which each format says in words of its own.
+fn is_of_no_format(error: &anyhow::Error) -> bool {
+    let source = error.downcast_ref::<ImportError>();
+    matches!(source, Some(ImportError::Format { source: SniffError::None { .. }, .. }))
 }
 
 /// The summary of a file that was refused: one entry a file, whatever became of it.
@@ -74,7 +84,7 @@ fn failed(log: &Found, why: String, dry_run: bool) -> Summary {
 fn options(arguments: &Backfill) -> anyhow::Result<ImportOptions> {
     let format = match arguments.format.as_str() {
         "auto" => None,
-        word => Some(word.parse::<Format>().context("--format")?),
+        word => Some(word.parse::<Format>().map_err(|error| WrongUsage(format!("--format: {error}")))?),
     };
     Ok(ImportOptions {
         events: None,
@@ -110,6 +120,8 @@ struct Intake<'a> {
     importer: &'a Importer,
     options: &'a ImportOptions,
     bars: Bars,
+    /// Whether there is no other file.
+    is_one: bool,
 }
 
 impl Intake<'_> {
@@ -149,14 +161,27 @@ impl Intake<'_> {
         Ok(summary?)
     }
 
-    /// Says what became of a file, for people; refused or not, it has a summary.
-    fn tell(&self, log: &Found, summary: anyhow::Result<Summary>, json: bool) -> anyhow::Result<Summary> {
+    /// Says what became of a file, for people; refused or not, it has a summary. How the first one that is of no known format
+    /// reads as each of them is put into `readings`, to be told once.
+    fn tell(
+        &self,
+        log: &Found,
+        summary: anyhow::Result<Summary>,
+        json: bool,
+        readings: &mut Option<String>,
+    ) -> anyhow::Result<Summary> {
         self.bars.above(|| match summary {
             Ok(summary) if json => Ok(summary),
             Ok(summary) => print::line(&text(&summary)).map(|()| summary),
             Err(error) => {
                 let why = crate::explain(&error);
-                eprintln!("highwater: {why}");
+                match why.split_once('\n').filter(|_| !self.is_one && is_of_no_format(&error)) {
+                    Some((brief, all)) => {
+                        eprintln!("highwater: {brief}");
+                        readings.get_or_insert_with(|| format!("why no format fits, of {}:\n{all}", log.name()));
+                    }
+                    None => eprintln!("highwater: {why}"),
+                }
                 Ok(failed(log, why, self.options.dry_run))
             }
         })

@@ -14,8 +14,10 @@ use crate::run::geo;
 pub(crate) fn run(command: &ConfigCommand, loaded: &Loaded) -> anyhow::Result<ExitCode> {
     match command {
         ConfigCommand::Check => {
-            Source::of(&loaded.config).load()?;
-            geo::open(&loaded.config)?;
+            let rules = Source::of(&loaded.config).load().map(drop).err();
+            let wrong: Vec<String> =
+                [rules, geo::open(&loaded.config).map(drop).err()].iter().flatten().map(crate::explain).collect();
+            anyhow::ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
             match loaded.file() {
                 Some(file) => print::line(&format!("{}: the configuration is valid", file.display()))?,
                 None => print::line("the configuration is valid: defaults and environment, no file")?,

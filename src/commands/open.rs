@@ -34,8 +34,12 @@ pub(crate) async fn link_store(config: &Config) -> anyhow::Result<LinkStore> {
 /// nobody. So what depends on it is looked for first.
 fn refuse_a_lost_store(config: &Config) -> anyhow::Result<()> {
     let path = config.link_store();
-    if std::fs::metadata(&path).is_ok_and(|file| file.len() > 0) {
-        return Ok(());
+    match std::fs::metadata(&path) {
+        Ok(file) if file.len() > 0 => return Ok(()),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("data_dir: the link store {path} can't be looked at"));
+        }
+        _ => {}
     }
     let journals = ids_in(&config.journal_dir()).context("looking for journals")?.len();
     let clicks = has_clicks(&config.lake_root());

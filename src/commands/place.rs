@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 use crate::cli::{Command, Link, Token, Workspace};
 use crate::config::Config;
 use crate::logs::scheme_of;
 use crate::rules::Lists;
-use crate::run::ids_in;
+use crate::run::{NO_FOLDER, ids_in};
 
 /// What a command that makes nothing asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,13 +64,13 @@ fn found(asks: Asks, config: &Config) -> anyhow::Result<()> {
         return data_folder(config);
     }
     if let Some(path) = file_of(&config.links.url)
-        && !Path::new(path).exists()
+        && !is_there(Path::new(path), "links.url")?
     {
         bail!("links.url = {:?}: there is no such file; `highwater up` and what adds links make it", config.links.url);
     }
     let root = config.lake_root();
     let folder = root.strip_prefix("file://").unwrap_or(&root);
-    if asks == Asks::Lake && scheme_of(folder).is_none() && !Path::new(folder).exists() {
+    if asks == Asks::Lake && scheme_of(folder).is_none() && !is_there(Path::new(folder), "lake")? {
         let key = if config.lake.is_empty() { "data_dir (--data DIR) or lake" } else { "lake" };
         bail!(
             "lake = {root:?}: there is no such folder; {key} names another, and `highwater up`, `process` or `backfill` make it"
@@ -88,22 +88,31 @@ fn file_of(url: &str) -> Option<&str> {
     }
 }
 
+/// Whether something is at `path`, which `key` names. What can't be looked at may be.
+fn is_there(path: &Path, key: &str) -> anyhow::Result<bool> {
+    path.try_exists().with_context(|| format!("{key}: {} can't be looked at", path.display()))
+}
+
 /// That the data folder is there, and is one: it holds a link store, or nothing yet, or what is left of one that lost its
 /// store, which is another error.
 fn data_folder(config: &Config) -> anyhow::Result<()> {
     let folder = &config.data_dir;
     let key = format!("data_dir = {:?}", folder.display().to_string());
-    if !folder.exists() {
+    if !is_there(folder, "data_dir")? {
         bail!(
             "{key}: there is no such folder; --data DIR names another, and `highwater up` and what adds links make it"
         );
     }
-    let is_empty = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
-    let is_known = Path::new(&config.link_store()).exists()
+    if !folder.is_dir() {
+        bail!("{key}: {NO_FOLDER}; --data DIR names another");
+    }
+    let mut entries = std::fs::read_dir(folder).with_context(|| format!("{key}: can't be read"))?;
+    let is_empty = entries.next().is_none();
+    let is_known = is_there(Path::new(&config.link_store()), "data_dir")?
         || Path::new(&config.lake_root()).exists()
         || Lists::of(config).folder().exists()
         || ids_in(&config.journal_dir()).is_ok_and(|ids| !ids.is_empty());
-    if folder.is_dir() && !is_empty && !is_known {
+    if !is_empty && !is_known {
         bail!("{key}: this is no data folder of highwater: there is no link store in it; --data DIR names another");
     }
     Ok(())
@@ -118,7 +127,7 @@ mod tests {
 
     fn said(arguments: &str, config: &Config) -> String {
         let command = Cli::parse_from(["highwater"].into_iter().chain(arguments.split(' '))).command;
-        require(&command, config).err().map(|error| error.to_string()).unwrap_or_default()
+        require(&command, config).err().map(|error| crate::explain(&error)).unwrap_or_default()
     }
 
     const ASKING: [&str; 15] = [
@@ -159,6 +168,24 @@ mod tests {
         assert!(said("report", &config).contains("no data folder"), "and another's isn't filled");
         std::fs::write(config.link_store(), "").unwrap();
         assert_eq!(said("report", &config), "");
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_not_called_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (turning, file) = (dir.path().join("loop"), dir.path().join("file"));
+        std::os::unix::fs::symlink(&turning, &turning).unwrap();
+        std::fs::write(&file, "").unwrap();
+        let of = |data_dir: &Path| said("report", &Config { data_dir: data_dir.to_owned(), ..Config::default() });
+        let told = of(&turning);
+        assert!(told.contains("loop can't be looked at: ") && !told.contains("no such"), "{told}");
+        assert!(of(&file).contains("a file, not a folder"), "{}", of(&file));
+        let mut config =
+            Config { data_dir: dir.path().join("data"), lake: turning.display().to_string(), ..Config::default() };
+        config.links.url = turning.display().to_string();
+        assert!(said("link list", &config).starts_with("links.url: "));
+        config.links.url = "postgres://db.internal/links".into();
+        assert!(said("report", &config).starts_with("lake: "));
     }
 
     #[test]

@@ -94,8 +94,14 @@ fn nonzero<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> String {
 pub(super) fn total(summaries: &[Summary]) -> String {
     let sum = |of: fn(&Summary) -> u64| summaries.iter().map(of).sum::<u64>();
     let did = if summaries.iter().any(|summary| summary.dry_run) { "would be added" } else { "added" };
+    // of a dry run none is
+    let refused = match summaries.iter().filter(|summary| summary.state == State::Failed).count() {
+        0 => String::new(),
+        refused if summaries.iter().any(|summary| summary.dry_run) => format!(" {refused} can't be taken in:"),
+        refused => format!(" {refused} not taken in:"),
+    };
     format!(
-        "{} files, {} records: {} {did}, {} already counted, {} waiting, {} ignored, {} rejected",
+        "{} files,{refused} {} records: {} {did}, {} already counted, {} waiting, {} ignored, {} rejected",
         summaries.len(),
         sum(|s| s.records),
         sum(|s| s.added.total()),
@@ -104,4 +110,24 @@ pub(super) fn total(summaries: &[Summary]) -> String {
         sum(|s| s.ignored.total()),
         sum(Summary::rejected_total)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_were_not_taken_in_are_counted() {
+        let summary = |state, records| {
+            let mut summary = Summary::new(String::new(), "a.log".into(), String::new(), false);
+            (summary.state, summary.records) = (state, records);
+            summary
+        };
+        let mut all = vec![summary(State::Done, 3), summary(State::Failed, 0), summary(State::Failed, 0)];
+        assert!(total(&all).starts_with("3 files, 2 not taken in: 3 records: 0 added"), "{}", total(&all));
+        all[1].dry_run = true;
+        assert!(total(&all).starts_with("3 files, 2 can't be taken in: 3 records: "), "{}", total(&all));
+        all.truncate(1);
+        assert!(total(&all).starts_with("1 files, 3 records: "), "{}", total(&all));
+    }
 }

@@ -2,16 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Backend, Config, Partitions, Span, classify, edge_logs, privacy, stream};
-
-/// Schemes of addresses that a lake may have.
-const LAKES: [&str; 4] = ["file", "s3", "gs", "az"];
+use super::{Backend, Config, Partitions, Span, classify, edge_logs, places, privacy, stream};
 
 /// The least lag that can be promised.
 const LEAST_LAG: Duration = Duration::from_secs(2);
-
-/// Schemes of addresses that a link store may have.
-const LINKS: [&str; 3] = ["postgres", "postgresql", "sqlite"];
 
 /// The providers whose logs and headers are known.
 const PROVIDERS: &[&str] = &[
@@ -47,8 +41,7 @@ pub(crate) fn problems(config: &Config) -> Vec<String> {
     sharing(config, &mut wrong);
     log_rules(config, &mut wrong);
     lag_rules(config, &mut wrong);
-    lake_storage(config, &mut wrong);
-    link_store(config, &mut wrong);
+    wrong.extend(places::problems(config));
     if config.journal.reserve >= config.journal.max_bytes {
         wrong.push(format!(
             "journal.reserve ({}) must be less than journal.max_bytes ({})",
@@ -206,23 +199,6 @@ fn lag_rules(config: &Config, wrong: &mut Vec<String>) {
     }
 }
 
-/// Storage that lakes can be in.
-fn lake_storage(config: &Config, wrong: &mut Vec<String>) {
-    if let Some((scheme, _)) = config.lake.split_once("://").filter(|(scheme, _)| !LAKES.contains(scheme)) {
-        let known = LAKES.map(|scheme| format!("{scheme}://")).join(", ");
-        wrong.push(format!("lake: storage {scheme}:// is not known; expected a folder or one of {known}"));
-    }
-}
-
-/// Databases that links can be in.
-fn link_store(config: &Config, wrong: &mut Vec<String>) {
-    if let Some((scheme, _)) = config.links.url.split_once("://").filter(|(scheme, _)| !LINKS.contains(scheme)) {
-        wrong.push(format!(
-            "links.url: a link store in {scheme}:// is not known; expected postgres://user@host/database, or a file's path"
-        ));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,10 +270,6 @@ mod tests {
         };
         assert!(broken(beyond).contains("process.partitions (0,1) goes beyond"), "{}", broken(beyond));
         assert!(broken(|c| c.process.lease = span(1)).contains("process.lease (1s)"));
-        assert!(broken(|c| c.lake = "ftp://bucket/lake".into()).contains("s3://"));
-        assert_eq!(broken(|c| c.lake = "s3://bucket/lake".into()), "");
-        assert_eq!(broken(|c| c.links.url = "postgres://x/links".into()), "");
-        assert_eq!(broken(|c| c.links.url = "./links.sqlite".into()), "");
-        assert!(broken(|c| c.links.url = "mysql://x/links".into()).contains("links.url: a link store in mysql://"));
+        assert!(broken(|c| c.lake = "s3:/bucket".into()).contains("lake (\"s3:/bucket\")"));
     }
 }

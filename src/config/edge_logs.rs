@@ -138,7 +138,10 @@ pub(super) fn problems(logs: &EdgeLogs) -> Vec<String> {
 fn line(key: &str, problem: FieldProblem) -> String {
     match problem {
         FieldProblem::Unknown { given, known } => {
-            let meant = did_you_mean(near(&given, known.into_iter()));
+            let meant = match near(&given, known.iter().copied()) {
+                Some(meant) => did_you_mean(Some(meant)),
+                None => format!("; known are {}", known.join(", ")),
+            };
             format!("{key}: {given:?} is not a known name{meant}")
         }
         FieldProblem::Missing { what } => format!("{key} lacks {what}"),
@@ -184,6 +187,9 @@ mod tests {
                 "edge_logs.cloudfront_realtime.fields lacks what was asked for (cs-uri-stem)"
             ]
         );
+        let far =
+            broken(|logs| logs.cloudfront_realtime.fields = list("timestamp sc-status cs-uri-stem zone")).join("");
+        assert!(far.contains("\"zone\" is not a known name; known are timestamp, c-ip, ") && far.contains("c-country"));
         assert_eq!(
             broken(|logs| logs.akamai.fields = list("reqTimeSec reqTimeSec statusCode reqPath")),
             ["edge_logs.akamai.fields: \"reqTimeSec\" comes twice"]

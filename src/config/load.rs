@@ -10,10 +10,11 @@ use serde::Serialize;
 
 use super::Config;
 use super::near::{did_you_mean, near, near_key};
+use super::told::{describe, explain, is_environment, is_given, variable};
 
 /// Variables with our prefix that are no configuration.
 const RESERVED: &[&str] = &["CONFIG", "LOG"];
-const PREFIX: &str = "HIGHWATER_";
+pub(super) const PREFIX: &str = "HIGHWATER_";
 
 /// A configuration that has passed every check, and where its values came from.
 #[derive(Debug)]
@@ -55,40 +56,68 @@ pub(crate) fn load(file: Option<&Path>, data: Option<&Path>) -> Result<Loaded, I
     if let Some(data) = data {
         figment = figment.merge(Serialized::default("data_dir", data));
     }
-    let unknown = unknown_keys(&figment)?;
-    if !unknown.is_empty() {
-        return Err(Invalid(unknown));
-    }
-    let mut config = extract(figment.clone())?;
+    let (unknown, mut wrong) = unknown_keys(&figment)?;
+    let (mut config, malformed) = extract(known_part(&figment, &unknown)?, &figment)?;
     if !figment.find_metadata("redirect.domains").is_some_and(is_given) {
         // nobody has named a host: links are on the port that redirects are
         config.redirect.domains = vec![format!("localhost:{}", config.redirect.listen.port())];
     }
-    let wrong = super::check::problems(&config);
+    // what stands for a value that can't be read is nobody's mistake
+    let is_meant = |line: &String| !malformed.iter().any(|(key, _)| line.contains(key.as_str()));
+    let problems = super::check::problems(&config);
+    wrong.extend(malformed.iter().map(|(_, line)| line.clone()));
+    wrong.extend(problems.into_iter().filter(is_meant));
     if wrong.is_empty() { Ok(Loaded { config, figment, file: found }) } else { Err(Invalid(wrong)) }
 }
 
-/// The values, or every one that is wrong: figment stops at the first, so that is set right and it is asked again.
-fn extract(mut figment: Figment) -> Result<Config, Invalid> {
+/// The values, and every one that can't be read, by its key: figment stops at the first, so that is set right and it is asked
+/// again. `whole` knows where they came from.
+fn extract(mut figment: Figment, whole: &Figment) -> Result<(Config, Vec<(String, String)>), Invalid> {
     let defaults = paths_of(&Config::default());
-    let mut wrong = Vec::new();
+    let mut wrong: Vec<(String, String)> = Vec::new();
     loop {
         let errors = match figment.extract::<Config>() {
-            Ok(config) if wrong.is_empty() => return Ok(config),
-            Ok(_) => return Err(Invalid(wrong)),
+            Ok(config) => return Ok((config, wrong)),
             Err(errors) => errors,
         };
         for error in errors {
             let key = error.path.join(".");
-            let line = explain(error);
-            let default = defaults.get(&key).filter(|_| !wrong.contains(&line));
-            wrong.push(line);
+            let line = explain(&error, whole);
+            let default = defaults.get(&key).filter(|_| !wrong.iter().any(|(_, told)| *told == line));
+            wrong.push((key.clone(), line));
             match default {
                 Some(value) => figment = figment.merge(Serialized::default(&key, value)),
-                None => return Err(Invalid(wrong)),
+                None => return Err(Invalid(wrong.into_iter().map(|(_, line)| line).collect())),
             }
         }
     }
+}
+
+/// The values without those of `unknown` keys, which would keep all others from being read.
+fn known_part(figment: &Figment, unknown: &[String]) -> Result<Figment, Invalid> {
+    fn without(prefix: &str, dict: Dict, unknown: &[String]) -> Dict {
+        let kept = dict.into_iter().filter_map(|(name, value)| {
+            let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            match value {
+                Value::Dict(tag, inner) => {
+                    let inner = without(&path, inner, unknown);
+                    (!inner.is_empty()).then_some((name, Value::Dict(tag, inner)))
+                }
+                value => (!unknown.contains(&path)).then_some((name, value)),
+            }
+        });
+        kept.collect()
+    }
+    if unknown.is_empty() {
+        return Ok(figment.clone());
+    }
+    Ok(Figment::from(Serialized::defaults(without("", values(figment)?, unknown))))
+}
+
+/// All that is set, defaults too.
+fn values(figment: &Figment) -> Result<Dict, Invalid> {
+    let data = figment.data().map_err(|errors| Invalid(errors.into_iter().map(|e| explain(&e, figment)).collect()))?;
+    Ok(data.get(&Profile::Default).cloned().unwrap_or_default())
 }
 
 /// That the file is there and is TOML, with an error that names it.
@@ -123,61 +152,12 @@ fn is_for_tests(key: &str) -> bool {
     key.to_ascii_lowercase().starts_with("test_")
 }
 
-/// One line for an error of a value: the key, what was found, what is expected, where it came from.
-fn explain(error: figment::Error) -> String {
-    let key = error.path.join(".");
-    let place = error.metadata.as_ref().map(|metadata| describe(metadata, &key)).unwrap_or_default();
-    let what = plain(&error.kind.to_string());
-    match key.is_empty() {
-        true => format!("{what}{place}"),
-        false => format!("{key}: {what}{place}"),
-    }
-}
-
-/// What serde and the standard library say, in words that a reader of the file knows.
-fn plain(what: &str) -> String {
-    let words = [
-        ("invalid socket address syntax", "is not an address and port such as \"127.0.0.1:8080\""),
-        ("unsigned int", "number"),
-        ("signed int", "number"),
-        ("expected usize", "expected a whole number from 0 on"),
-        ("expected u32", "expected a whole number from 0 on"),
-        ("expected a sequence", "expected a list such as [\"a\", \"b\"]"),
-    ];
-    words.iter().fold(what.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours))
-}
-
-/// Whether a value was given, rather than being the default.
-fn is_given(metadata: &figment::Metadata) -> bool {
-    matches!(metadata.source, Some(figment::Source::File(_))) || is_environment(metadata)
-}
-
-fn is_environment(metadata: &figment::Metadata) -> bool {
-    metadata.name.contains("environment")
-}
-
-/// Where the value of `key` came from, to be put behind it.
-fn describe(metadata: &figment::Metadata, key: &str) -> String {
-    match &metadata.source {
-        Some(figment::Source::File(path)) => format!(" (in {})", path.display()),
-        _ if is_environment(metadata) => format!(" (in the environment: {})", variable(key)),
-        _ => String::new(),
-    }
-}
-
-/// The variable that sets a key.
-fn variable(key: &str) -> String {
-    format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
-}
-
-/// Keys that are set but not known, each with the nearest known one.
-fn unknown_keys(figment: &Figment) -> Result<Vec<String>, Invalid> {
+/// Keys that are set but not known, and what is said of them, with the nearest known ones.
+fn unknown_keys(figment: &Figment) -> Result<(Vec<String>, Vec<String>), Invalid> {
     let known = paths_of(&Config::default());
-    let data = figment.data().map_err(|errors| Invalid(errors.into_iter().map(explain).collect()))?;
-    let dict = data.get(&Profile::Default).cloned().unwrap_or_default();
     let mut set = Vec::new();
-    flatten("", &dict, &mut set);
-    let mut lines = Vec::new();
+    flatten("", &values(figment)?, &mut set);
+    let (mut unknown_keys, mut lines) = (Vec::new(), Vec::new());
     for key in set {
         // below a map of free names (edge_logs.fastly.fields) any key goes
         let is_known = known.contains_key(&key) || key.starts_with("edge_logs.fastly.fields.");
@@ -201,9 +181,10 @@ fn unknown_keys(figment: &Figment) -> Result<Vec<String>, Invalid> {
                     lines.push(format!("{key} is not a known key{place}{}", did_you_mean(meant)));
                 }
             }
+            unknown_keys.push(key);
         }
     }
-    Ok(lines)
+    Ok((unknown_keys, lines))
 }
 
 fn flatten(prefix: &str, dict: &Dict, out: &mut Vec<String>) {
@@ -308,7 +289,12 @@ mod tests {
                 "redirect.listen",
                 "is not an address and port such as \"127.0.0.1:8080\"",
             ),
-            ("[redirect]\nworkers = -1", "redirect.workers", "expected a whole number from 0 on"),
+            ("[redirect]\nlisten = \"8080\"", "redirect.listen", "\"8080\" is not an address and port"),
+            ("[redirect]\nlisten = 8080", "redirect.listen", "expected an address and port in quotes"),
+            ("[redirect]\nworkers = -1", "redirect.workers", "invalid value `-1`, expected a whole number from 0 on"),
+            ("[stream]\nbackend = \"kafka\"", "stream.backend", "expected `embedded` or `fluvio` (in "),
+            ("lake = \"s3:/bucket\"", "lake", "s3://"),
+            ("data_dir = \"\"", "data_dir", "names no folder"),
             ("[redirect]\ndomains = \"a\"", "redirect.domains", "expected a list such as"),
             ("[edge]\nid = \"maybe\"", "edge.id", "status-only"),
             ("[journal]\nmax_bytes = \"lots\"", "journal.max_bytes", "is not a size such as"),
@@ -329,6 +315,19 @@ mod tests {
         for key in ["redirect.listen", "redirect.workers", "journal.max_bytes", "edge.skew"] {
             assert_eq!(message.matches(key).count(), 1, "{message}");
         }
+    }
+
+    #[test]
+    fn unknown_keys_wrong_forms_and_wrong_values_are_told_together() {
+        let text = "lak = \"x\"\n[redirct]\na = 1\n[redirect]\ncache_ttl = \"soon\"\ns_maxage = \"29s\"\n\
+                    [edge]\nprovider = \"acme\"\nskw = \"1s\"\n";
+        let Invalid(lines) = load_text(text).unwrap_err();
+        let about: Vec<&str> = lines.iter().filter_map(|line| line.split([' ', ':']).next()).collect();
+        assert_eq!(about, ["edge.skw", "lak", "[redirct]", "redirect.cache_ttl", "edge.provider"], "{lines:#?}");
+        assert!(
+            lines[3].contains("\"soon\" is not a span of time") && lines[3].contains("highwater.toml)"),
+            "{lines:#?}"
+        );
     }
 
     #[test]

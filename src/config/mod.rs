@@ -9,11 +9,13 @@ mod kubernetes;
 mod load;
 mod near;
 mod partitions;
+mod places;
 mod privacy;
 mod process;
 mod redirect;
 mod retention;
 mod stream;
+mod told;
 mod units;
 
 use std::net::SocketAddr;

@@ -1,5 +1,6 @@
 //! Logs on this machine: files, folders with all below them, patterns.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -14,16 +15,18 @@ pub(super) fn find(given: &str, path: &str) -> anyhow::Result<Vec<Found>> {
     }
     let place = Path::new(path);
     let mut files = Vec::new();
-    if place.is_dir() {
-        files_below(place, &mut files)?;
-        if files.is_empty() {
-            bail!("{given}: there is no file in this folder");
+    match std::fs::metadata(place) {
+        Ok(found) if found.is_dir() => {
+            files_below(place, &mut files)?;
+            if files.is_empty() {
+                bail!("{given}: there is no file in this folder");
+            }
         }
-    } else if place.exists() {
         // also a pipe, as shells make for <(…)
-        files.push(place.to_owned());
-    } else if !matched(path, &mut files)? {
-        bail!("{given}: there is no such file or folder, and nothing matches it as a pattern");
+        Ok(_) => files.push(place.to_owned()),
+        Err(error) if !is_missing(&error) => bail!("{given}: can't be looked at: {error}"),
+        Err(_) if matched(path, &mut files)? => {}
+        Err(_) => bail!("{given}: there is no such file or folder, and nothing matches it as a pattern"),
     }
     let is_url = given != path;
     let one = |path: PathBuf| {
@@ -78,11 +81,17 @@ fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether nothing is there, rather than something that can't be looked at.
+fn is_missing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
 fn matched(pattern: &str, files: &mut Vec<PathBuf>) -> anyhow::Result<bool> {
     let before = files.len();
     for path in glob::glob(pattern).with_context(|| format!("{pattern} is no pattern"))? {
         let path = path?;
-        if path.is_file() {
+        // what can't be looked at is told when it is opened
+        if std::fs::metadata(&path).map_or_else(|error| !is_missing(&error), |found| found.is_file()) {
             files.push(path);
         }
     }
@@ -111,6 +120,20 @@ mod tests {
         assert_eq!(names("-"), ["standard input"]);
         let nothing = name("*.gz");
         assert!(find(&nothing, &nothing).unwrap_err().to_string().contains("nothing matches"));
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_not_called_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = dir.path().join("loop.log").display().to_string();
+        std::os::unix::fs::symlink(&name, &name).unwrap();
+        let told = find(&name, &name).unwrap_err().to_string();
+        assert!(told.starts_with(&format!("{name}: can't be looked at: ")) && !told.contains("no such"), "{told}");
+        let pattern = dir.path().join("*.log").display().to_string();
+        assert_eq!(find(&pattern, &pattern).unwrap().len(), 1, "it is told when it is opened");
+        let below = format!("{name}.txt/x");
+        std::fs::write(format!("{name}.txt"), "").unwrap();
+        assert!(find(&below, &below).unwrap_err().to_string().contains("no such file"), "a file holds no others");
     }
 
     #[test]

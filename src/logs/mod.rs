@@ -71,17 +71,29 @@ impl Found {
 /// The logs that `paths` name, in the order given; those of a folder, prefix or pattern by their names.
 ///
 /// # Errors
-/// Names the path that names nothing, or can't be looked into.
+/// Names each path that names nothing, or can't be looked into; then none is taken.
 pub(crate) async fn find(paths: &[String]) -> anyhow::Result<Vec<Found>> {
-    let mut found = Vec::new();
+    let (mut found, mut wrong) = (Vec::new(), Vec::new());
     for path in paths {
-        match scheme_of(path) {
-            Some("file") => found.extend(local::find(path, &local::path_of_url(path)?)?),
-            Some(_) => found.extend(objects::find(path).await?.into_iter().map(Found::Object)),
-            None => found.extend(local::find(path, path)?),
+        match find_one(path).await {
+            Ok(logs) => found.extend(logs),
+            Err(error) => wrong.push(crate::explain(&error)),
         }
     }
+    if wrong.len() < paths.len() && !wrong.is_empty() {
+        wrong.push("nothing was taken in, of the other paths neither".to_owned());
+    }
+    anyhow::ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(found)
+}
+
+async fn find_one(path: &str) -> anyhow::Result<Vec<Found>> {
+    match scheme_of(path) {
+        Some("file") => local::find(path, &local::path_of_url(path)?),
+        Some(_) => Ok(objects::find(path).await?.into_iter().map(Found::Object).collect()),
+        None if is_no_address(path) => anyhow::bail!("{path}: {NO_ADDRESS}"),
+        None => local::find(path, path),
+    }
 }
 
 /// The one log at a path or URL that was found before: no part of it is a pattern.
@@ -106,6 +118,8 @@ pub(crate) fn check_prefix(prefix: &str) -> Result<(), String> {
         _ if prefix.is_empty() || prefix == "-" => Err(format!("{prefix:?} is no folder, pattern or URL")),
         Some("file") => local::path_of_url(prefix).map(drop).map_err(|error| error.to_string()),
         Some(_) => objects::check(prefix).map_err(|error| error.to_string()),
+        None if is_no_address(prefix) => Err(format!("{prefix:?}: {NO_ADDRESS}")),
+        None if prefix.trim().is_empty() => Err(format!("{prefix:?} is no folder, pattern or URL")),
         None => Ok(()),
     }
 }
@@ -117,6 +131,27 @@ pub(crate) fn scheme_of(path: &str) -> Option<&str> {
     is_scheme.then_some(scheme)
 }
 
+/// What is said of an address that isn't one.
+const NO_ADDRESS: &str = "there is nothing of that name, and an address begins with s3://, gs://, az:// or file://";
+
+/// Whether what is there no file or folder of was meant as an address.
+fn is_no_address(path: &str) -> bool {
+    lost_slash(path).is_some() && !Path::new(path).exists()
+}
+
+/// The scheme of what would be a URL with a slash more, such as `s3:/bucket`; also with two more, where the scheme is one
+/// that something here is kept in.
+pub(crate) fn lost_slash(path: &str) -> Option<&str> {
+    const KNOWN: [&str; 6] = ["s3", "gs", "az", "file", "postgres", "postgresql"];
+    let (scheme, rest) = path.split_once(':')?;
+    let mut letters = scheme.bytes();
+    let is_scheme = scheme.len() > 1
+        && letters.next().is_some_and(|b| b.is_ascii_lowercase())
+        && letters.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+.-".contains(&b));
+    let has_lost = !rest.starts_with("//") && (rest.starts_with('/') || KNOWN.contains(&scheme));
+    (is_scheme && has_lost).then_some(scheme)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,8 +161,22 @@ mod tests {
     async fn other_schemes_are_named_with_those_that_are_known() {
         let error = find(&["ftp://host/logs/".into()]).await.unwrap_err().to_string();
         assert!(error.contains("ftp://host/logs/") && error.contains("s3://"), "{error}");
+        let error = find(&["s3:/bucket/logs/".into()]).await.unwrap_err().to_string();
+        assert!(error.contains("s3:/bucket/logs/") && error.contains("begins with s3://"), "{error}");
+        assert!(check_prefix("s3:/bucket").is_err() && check_prefix(" ").is_err() && check_prefix("a:b").is_ok());
         assert_eq!(scheme_of("a b://c"), None);
         assert_eq!(scheme_of("s3://bucket/a"), Some("s3"));
+    }
+
+    #[tokio::test]
+    async fn every_path_that_names_nothing_is_named_and_none_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let [a, b, c] = ["a.log", "b.log", "c.log"].map(|name| dir.path().join(name).display().to_string());
+        std::fs::write(&a, "x").unwrap();
+        let told = find(&[b.clone(), a.clone(), c.clone()]).await.unwrap_err().to_string();
+        assert!(told.contains(&format!("{b}: there is no such")) && told.contains(&c) && !told.contains(&a), "{told}");
+        assert!(told.ends_with("nothing was taken in, of the other paths neither"), "{told}");
+        assert!(!find(&[b]).await.unwrap_err().to_string().contains("nothing was taken in"), "that is plain of one");
     }
 
     #[tokio::test]

@@ -64,14 +64,31 @@ fn wrong_usage_is_2() -> anyhow::Result<()> {
     fails(&node, &["frobnicate"], 2, &["frobnicate"]);
     fails(&node, &["link", "add"], 2, &["URL"]);
     fails(&node, &["backfill", "x", "--id", "maybe"], 2, &["status-only"]);
+    fails(&node, &["backfill", "x", "--format", "papyrus"], 2, &["--format", "papyrus", "cloudfront-v1"]);
+    fails(&node, &["import", "x", "--provider", "acme"], 2, &["--provider", "acme"]);
+    fails(&node, &["classify", "--header", "sec-purpose"], 2, &["--header", "sec-purpose"]);
+    fails(&node, &["process", "--partitions", "0-1"], 2, &["--partitions", "stream.backend"]);
+    fails(&node, &["link", "add", "ftp://example.com/"], 2, &["destination"]);
+    fails(&node, &["workspace", "add", "no name"], 2, &["letters, digits"]);
+    node.ok(&["link", "add", "https://example.com/"])?;
+    let days = ["--start", "2026-03-15", "--end", "2026-03-14"];
+    fails(&node, &[&["reclassify"], &days[..]].concat(), 2, &["--end 2026-03-14"]);
+    fails(&node, &[&["report"], &days[..]].concat(), 2, &["--"]);
+    fails(&node, &["report", "--by", "colour"], 2, &["--by", "country"]);
+    fails(&node, &["report", "--timezone", "Europe/Berln"], 2, &["--timezone", "did you mean Europe/Berlin?"]);
+    // what isn't there is no wrong usage
+    fails(&node, &["report", "nosuch", "--domain", "x.example"], 1, &["\"nosuch\" on the domain \"x.example\""]);
     Ok(())
 }
 
 #[test]
 fn an_occupied_port_is_named() -> anyhow::Result<()> {
     let node = node()?;
-    let _taken = TcpListener::bind(("127.0.0.1", node.manage))?;
-    fails(&node, &["up"], 1, &["manage.listen", &node.manage.to_string()]);
+    for (key, port) in [("manage.listen", node.manage), ("redirect.listen", node.redirect)] {
+        let _taken = TcpListener::bind(("127.0.0.1", port))?;
+        fails(&node, &["up"], 1, &[key, &port.to_string(), "is another process there?"]);
+        assert!(!node.data().exists(), "nothing is left of a start that came to nothing");
+    }
     Ok(())
 }
 
@@ -125,7 +142,14 @@ fn logs_that_are_none_are_refused_and_bad_lines_are_kept() -> anyhow::Result<()>
     fails(&node, &["backfill", &nonsense], 1, &["nonsense.log", "cloudfront-v1", "nginx-json"]);
     let missing = node.folder().join("missing.log").display().to_string();
     fails(&node, &["backfill", &missing], 1, &["missing.log"]);
-    fails(&node, &["backfill", &nonsense, "--format", "papyrus"], 1, &["papyrus", "cloudfront-v1"]);
+    // of several, what the formats say is told once, and which weren't taken in
+    let other = file("other.log", b"dear diary\ntoday it rained\n")?;
+    let output = node.cli(&["backfill", &nonsense, &other])?;
+    let (told, total) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("nonsense.log: no known") && told.contains("other.log: no known"), "{told}");
+    assert_eq!(told.matches("cloudfront-v1").count(), 1, "{told}");
+    assert!(total.starts_with("2 files, 2 not taken in: "), "{total}");
     let no_id = file(
         "plain.log",
         b"203.0.113.7 - - [14/Mar/2026:09:26:53 +0000] \"GET /abc HTTP/1.1\" 302 5 \"-\" \"Mozilla/5.0\"\n",
