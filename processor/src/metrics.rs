@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 use schemas::tables::Table;
 use schemas::{Class, Source};
 
+use crate::classify::Sign;
 use crate::hot::PartitionStatus;
 use crate::import::Checks;
 
@@ -115,6 +116,7 @@ impl Default for Metrics {
 impl Metrics {
     /// Makes them part of what `/metrics` shows.
     pub fn register(&self, registry: &mut Registry) {
+        self.begin_at_zero();
         let name = |name: &str| format!("highwater_{name}");
         registry.register(name("clicks_committed"), "Rows added to clicks", self.clicks_committed.clone());
         registry.register(name("duplicates"), "Records of a click that was there already", self.duplicates.clone());
@@ -156,6 +158,25 @@ impl Metrics {
             "Age of the oldest event that was read and is not in the lake",
             self.stream_lag_seconds.clone(),
         );
+    }
+
+    /// Shows counters before there is anything to count, whose labels are known: an increase can be told from the first one on.
+    fn begin_at_zero(&self) {
+        for class in Class::ALL.iter().map(|class| class.as_str()) {
+            for source in Source::ALL.iter().map(|source| source.as_str()) {
+                self.clicks_committed.get_or_create(&RowLabels { source, class }).inc_by(0);
+            }
+            self.sampled_away.get_or_create(&ClassLabels { class }).inc_by(0);
+        }
+        for path in ["hot", "settle", "import"] {
+            self.duplicates.get_or_create(&PathLabels { path }).inc_by(0);
+        }
+        for check in ["lost", "surprise", "reused_id"] {
+            self.edge_log_checks.get_or_create(&CheckLabels { check }).inc_by(0);
+        }
+        for sign in Sign::ALL {
+            self.moved.get_or_create(&SignLabels { sign: sign.reason() }).inc_by(0);
+        }
     }
 
     /// Counts `rows` that have become part of `clicks`.
@@ -282,6 +303,17 @@ mod tests {
         let (metrics, lake, mut registry) = (Metrics::default(), LakeMetrics::default(), Registry::default());
         metrics.register(&mut registry);
         lake.register(&mut registry);
+        let mut fresh = String::new();
+        prometheus_client::encoding::text::encode(&mut fresh, &registry).unwrap();
+        for line in [
+            "highwater_clicks_committed_total{source=\"recovered\",class=\"human\"} 0",
+            "highwater_duplicates_total{path=\"import\"} 0",
+            "highwater_sampled_away_total{class=\"headless\"} 0",
+            "highwater_behaviour_moved_total{sign=\"behaviour/many-links\"} 0",
+            "highwater_edge_log_checks_total{check=\"reused_id\"} 0",
+        ] {
+            assert!(fresh.lines().any(|have| have == line), "{line} is not in\n{fresh}");
+        }
         let landed = Landed {
             rows: HashMap::from([((Source::Origin, Class::Human), 3)]),
             shed: HashMap::from([(Class::Human, 6)]),
