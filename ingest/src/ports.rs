@@ -14,7 +14,7 @@ use crate::events::Naming;
 
 mod coverage;
 
-pub use coverage::{Coverage, Covered, Generation, Missing, Reached};
+pub use coverage::{Coverage, Covered, Generation, Missing, Reached, Reading};
 
 /// The link store didn't do what it was asked; whoever asked tries again later.
 #[derive(Debug, thiserror::Error)]

@@ -322,7 +322,7 @@ mod tests {
         };
         metrics.note_sampling(0.25);
         metrics.note_landed(&landed, 0.02);
-        let status = PartitionStatus { name: "p".into(), is_of_topic: false, next: 3, end: 9, lag: 5, failing: None };
+        let status = PartitionStatus { name: "p".into(), next: 3, end: 9, lag: 5, failing: None };
         metrics.note_lag(&[status], 1.5);
         metrics.note_lines("nginx-json", "added", 7);
         metrics.note_lines("nginx-json", "waiting", 0);

@@ -44,7 +44,8 @@ pub(crate) async fn run(command: Journal, config: &Config) -> anyhow::Result<Exi
             }
         }
         Journal::Retire { id, lost, force } => {
-            let how = How { through_topic: config.stream.backend == Backend::Fluvio, by_force: force };
+            let topic = (config.stream.backend == Backend::Fluvio).then_some(config.stream.fluvio.topic.as_str());
+            let how = How { topic, by_force: force };
             let directory = config.journal_dir();
             let all = if lost { lost_journals(&lake, &store, &directory).await? } else { id.into_iter().collect() };
             for id in &all {

@@ -2,7 +2,8 @@
 //! moment on in which the journal no longer holds anything back.
 //!
 //! Through a topic a journal may be on another machine, of which nobody here can say what it had answered and not sent yet:
-//! that may be missing, and is written down. One whose node is heard of isn't given up by mistake.
+//! that may be missing, and is written down. One whose node is heard of isn't given up by mistake, nor one that can't be heard
+//! because nobody reads where it speaks.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -18,6 +19,7 @@ use schemas::tables::Table;
 use schemas::{JournalId, UtcMicros};
 
 use super::names::made_here;
+use super::retire::unheard;
 use super::status::is_silent;
 use super::trouble::{Found, Held, Trouble, span, trouble};
 
@@ -34,9 +36,9 @@ pub(crate) enum GivenUp {
 
 /// How a journal is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct How {
-    /// Journals go through a topic: one that isn't here may be on another machine.
-    pub(crate) through_topic: bool,
+pub(crate) struct How<'a> {
+    /// The topic that journals go through, if they do: one that isn't here may be on another machine.
+    pub(crate) topic: Option<&'a str>,
     /// Even one that somebody goes on with.
     pub(crate) by_force: bool,
 }
@@ -50,12 +52,12 @@ pub(crate) async fn give_up(
     store: &LinkStore,
     journals: &Path,
     journal: JournalId,
-    how: How,
+    how: How<'_>,
 ) -> anyhow::Result<GivenUp> {
     let known = store.journals().await?.into_iter().find(|known| known.id == journal);
     let mut known =
         known.with_context(|| format!("there is no journal {journal}; `highwater journal list` names them"))?;
-    known.forwarded |= how.through_topic;
+    known.forwarded |= how.topic.is_some();
     let clicks = lake.table(Table::Clicks).await?;
     let held = Held::of(&clicks, &known);
     let found = Found::look(journals, journal, held.below).await;
@@ -67,7 +69,11 @@ pub(crate) async fn give_up(
     let now = UtcMicros::now();
     let is_elsewhere = known.state == JournalState::Open && found == Found::Nothing && !is_of_here && known.forwarded;
     if is_elsewhere && trouble.is_none() && !held.retired {
-        ensure!(how.by_force || is_silent(&known, now), alive(&known, now));
+        if !how.by_force {
+            let unheard = unheard(store, how.topic).await?;
+            ensure!(unheard.is_empty(), unknown(&known, &unheard));
+            ensure!(is_silent(&known, now), alive(&known, now));
+        }
         trouble = Some(Trouble::Elsewhere);
     }
     let is_at_work = known.state == JournalState::Open && trouble.is_none() && !held.retired;
@@ -93,6 +99,17 @@ fn at_work(journal: JournalId) -> String {
     format!(
         "journal {journal} is not given up: a process on this machine writes into it. Clicks that it answers would be late: \
          stop it first; or --force gives the journal up all the same"
+    )
+}
+
+/// Why a journal isn't given up: whether its node goes on with it can't be known.
+fn unknown(known: &RegisteredJournal, unheard: &[String]) -> String {
+    format!(
+        "journal {} is not given up: node {} has it, and whether that speaks is not known while {} is not read up to its end: \
+         see to a `process` that reads it; or --force gives the journal up all the same",
+        known.id,
+        known.node,
+        unheard.join(", ")
     )
 }
 
@@ -146,7 +163,7 @@ mod tests {
     use super::super::names::Names;
     use super::*;
     use ingest::journal::{JournalConfig, Journals};
-    use ingest::ports::Landed;
+    use ingest::ports::{Coverage as _, Landed, Reached, Reading};
     use processor::lake::LakeOptions;
     use redirect::links::Domains;
     use schemas::Analytics;
@@ -187,7 +204,7 @@ mod tests {
         }
 
         async fn try_to(&self, through_topic: bool, by_force: bool) -> anyhow::Result<GivenUp> {
-            let how = How { through_topic, by_force };
+            let how = How { topic: through_topic.then_some("clicks"), by_force };
             give_up(&self.lake, &self.store, &self.journals(), self.id, how).await
         }
 
@@ -246,7 +263,7 @@ mod tests {
     async fn an_unknown_journal_is_named() {
         let world = World::new(0).await;
         let id = JournalId::new();
-        let how = How { through_topic: false, by_force: false };
+        let how = How { topic: None, by_force: false };
         let error = give_up(&world.lake, &world.store, &world.journals(), id, how).await.unwrap_err();
         assert!(error.to_string().contains(&id.to_string()), "{error}");
     }
@@ -255,6 +272,12 @@ mod tests {
     async fn a_journal_of_another_machine_is_given_up_by_force_only_while_it_is_heard_of() {
         let world = World::new(0).await;
         world.remove_folder();
+        let refused = world.try_to(true, false).await.unwrap_err().to_string();
+        assert!(refused.contains("not known while topic clicks is not read"), "{refused}");
+        let now = UtcMicros::now();
+        let generation = world.store.begin_generation("clicks", 1, None, now).await.unwrap();
+        let read = Reached { partition: 0, next: 0, end: 0, reading: Reading::Near };
+        world.store.cover(&generation, &[], &[read], now).await.unwrap();
         let refused = world.try_to(true, false).await.unwrap_err().to_string();
         let known = &world.store.journals().await.unwrap()[0];
         for part in ["node n has it", &known.through.to_string(), "0 s ago", "--force"] {

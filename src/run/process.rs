@@ -189,7 +189,7 @@ impl Reading<'_> {
             store: store.clone(),
             lake: lake.clone(),
             directory: directory.clone(),
-            through_topic: through.is_some(),
+            topic: through.map(|_| config.stream.fluvio.topic.clone()),
             own: own.cloned().unwrap_or_default(),
             status,
             standing: standing.clone(),

@@ -1,11 +1,15 @@
 //! A journal that stays silent is given up by itself after `journal.retire_after`, so that one dead node doesn't hold
 //! `complete_through` back for ever. What it still holds is late when it returns: nothing is lost by that.
+//!
+//! Through a topic a journal speaks in every partition, and is as far as the one that is least far. So none is silent before
+//! all partitions of the topic's generation are read nearly up to their ends, by whichever process: of that each tells the
+//! others. What isn't known counts as unread.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ingest::ports::{JournalState, RegisteredJournal, Registry as _};
+use ingest::ports::{Coverage as _, JournalState, PortError, Reading, RegisteredJournal, Registry as _};
 use processor::hot::HotStatus;
 use processor::lake::Lake;
 use redirect::links::LinkStore;
@@ -22,8 +26,6 @@ use super::status::is_silent;
 /// How often journals are looked at, at least and at most; between that, so that a silence is four looks long.
 const OFTEN: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(30);
-/// A topic whose oldest unread click is younger than so many seconds is being read up to its end, about.
-const NEAR_SECONDS: f64 = 60.0;
 /// A look that comes so many times later than it should: whoever looks was suspended in between.
 const LATE: u32 = 2;
 
@@ -45,24 +47,20 @@ impl Silence {
     }
 
     /// Takes a look, and names the open journals that have been silent for `after`. Not one that is `alive`: its owner
-    /// is this process, which knows better. `status` is that of the hot path, `None` when it reads nothing.
+    /// is this process, which knows better. `status` is that of the hot path, `None` when it reads nothing; `hears` whether a
+    /// topic is read nearly up to its end, `None` when journals are the stream.
     fn look(
         &mut self,
         now: Instant,
         journals: &[RegisteredJournal],
-        status: Option<&HotStatus>,
+        (status, hears): (Option<&HotStatus>, Option<bool>),
         alive: &[JournalId],
         after: Duration,
     ) -> Vec<JournalId> {
         let passed = self.last_look.map_or(Duration::ZERO, |last| now.duration_since(last));
         self.last_look = Some(now);
-        let is_deaf = status.is_none_or(|status| status.failing.is_some());
+        let is_deaf = status.is_none_or(|status| status.failing.is_some()) || hears == Some(false);
         let listened = if passed > self.every * LATE || is_deaf { Duration::ZERO } else { passed };
-        // through a topic: a journal speaks as long as its partitions are read, and are near their ends
-        let is_topic_deaf = status.is_none_or(|status| {
-            let mut parts = status.partitions.iter().filter(|part| part.is_of_topic).peekable();
-            parts.peek().is_none() || parts.any(|part| part.failing.is_some()) || status.lag_seconds > NEAR_SECONDS
-        });
         let has_more = |id: JournalId| {
             let name = id.to_string();
             let partitions = status.map_or(&[][..], |status| &status.partitions);
@@ -75,7 +73,6 @@ impl Silence {
             }
             let before = self.journals.get(&known.id).filter(|(through, _)| *through == known.through);
             let so_far = match before {
-                Some((_, so_far)) if known.forwarded && is_topic_deaf => *so_far,
                 Some((_, so_far)) if !has_more(known.id) => *so_far + listened,
                 _ => Duration::ZERO,
             };
@@ -98,8 +95,8 @@ pub(crate) struct Watcher {
     pub(crate) lake: Lake,
     /// Where journals are.
     pub(crate) directory: PathBuf,
-    /// Whether they go through a topic.
-    pub(crate) through_topic: bool,
+    /// The topic that they go through, if they do.
+    pub(crate) topic: Option<String>,
     /// Those of this process.
     pub(crate) own: OwnJournals,
     /// How far the hot path is.
@@ -116,22 +113,33 @@ impl Watcher {
     /// Until `stop`.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let every = (self.after / 4).clamp(OFTEN, SELDOM);
-        let mut silence = Silence::new(every);
+        let (mut silence, mut told) = (Silence::new(every), Vec::new());
         let mut ticks = tokio::time::interval(every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            let journals = match self.store.journals().await {
-                Ok(journals) => journals,
+            // what is read first: a journal that had spoken by then is further when it is looked at
+            let looked = async {
+                Ok::<_, PortError>((unheard(&self.store, self.topic.as_deref()).await?, self.store.journals().await?))
+            };
+            let (unheard, journals) = match looked.await {
+                Ok(looked) => looked,
                 Err(error) => {
                     tracing::warn!(%error, "silent journals can't be looked for now");
                     continue;
                 }
             };
             let now = UtcMicros::now();
-            self.shown.silent(journals.iter().filter(|known| is_silent(known, now)).count());
+            let seem_silent = journals.iter().filter(|known| is_silent(known, now)).count();
+            self.shown.silent(seem_silent);
+            let deaf_to = if seem_silent > 0 { unheard.clone() } else { Vec::new() };
+            if deaf_to != told {
+                tell_deaf(&deaf_to, seem_silent);
+                told = deaf_to;
+            }
             let is_reading = *self.standing.borrow() == Standing::Whole;
             let status = is_reading.then(|| self.status.borrow().clone());
-            let silent = silence.look(Instant::now(), &journals, status.as_ref(), &self.alive(), self.after);
+            let heard = (status.as_ref(), self.topic.as_ref().map(|_| unheard.is_empty()));
+            let silent = silence.look(Instant::now(), &journals, heard, &self.alive(), self.after);
             for id in silent {
                 self.give_up(id).await;
             }
@@ -147,7 +155,7 @@ impl Watcher {
     async fn give_up(&self, id: JournalId) {
         let after = self.after;
         // by force: that it was silent for so long is known better here than by its last mark alone
-        let how = How { through_topic: self.through_topic, by_force: true };
+        let how = How { topic: self.topic.as_deref(), by_force: true };
         match give_up(&self.lake, &self.store, &self.directory, id, how).await {
             Ok(GivenUp::Closed) => {}
             Ok(GivenUp::Whole) => {
@@ -162,9 +170,36 @@ impl Watcher {
     }
 }
 
+/// What of a topic isn't read nearly up to its end by anybody, in words: journals may have spoken there. None when nothing is
+/// unread, or there is no topic.
+///
+/// # Errors
+/// When the link store fails.
+pub(crate) async fn unheard(store: &LinkStore, topic: Option<&str>) -> Result<Vec<String>, PortError> {
+    let Some(topic) = topic else { return Ok(Vec::new()) };
+    let Some(generation) = store.generation(topic).await? else { return Ok(vec![format!("topic {topic}")]) };
+    let unread = generation.read_less_than(Reading::Near, &store.reached(&generation).await?);
+    Ok(unread.into_iter().map(|number| generation.partition(number)).collect())
+}
+
+/// Says once why journals that seem to be silent are none, or that they are heard now.
+fn tell_deaf(unheard: &[String], journals: usize) {
+    if unheard.is_empty() {
+        tracing::info!("every partition is read nearly up to its end: a journal that is silent from now on is");
+    } else {
+        let partitions = unheard.join(", ");
+        tracing::warn!(
+            partitions,
+            journals,
+            "not read up to their ends: no journal is given up, as it may have spoken there"
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ingest::ports::Reached;
     use processor::hot::PartitionStatus;
 
     const EVERY: Duration = Duration::from_secs(10);
@@ -184,14 +219,7 @@ mod tests {
     }
 
     fn partition(id: JournalId, next: u64, end: u64, failing: Option<&str>) -> PartitionStatus {
-        PartitionStatus {
-            name: id.to_string().into(),
-            is_of_topic: false,
-            next,
-            end,
-            lag: end - next,
-            failing: failing.map(str::to_owned),
-        }
+        PartitionStatus { name: id.to_string().into(), next, end, lag: end - next, failing: failing.map(str::to_owned) }
     }
 
     /// The seconds at which looks at one open journal, that says nothing, give it up.
@@ -200,7 +228,7 @@ mod tests {
         let mut silence = Silence::new(EVERY);
         let mut gives_up = |at: &u64| {
             let now = start + Duration::from_secs(*at);
-            !silence.look(now, &open, Some(&HotStatus::default()), &[], AFTER).is_empty()
+            !silence.look(now, &open, (Some(&HotStatus::default()), None), &[], AFTER).is_empty()
         };
         looks.into_iter().filter(|at| gives_up(at)).collect()
     }
@@ -220,8 +248,9 @@ mod tests {
         };
         let start = Instant::now();
         let mut silence = Silence::new(EVERY);
-        let mut look =
-            |at: u32, status: &HotStatus| silence.look(start + EVERY * at, &journals, Some(status), &[own], AFTER);
+        let mut look = |at: u32, status: &HotStatus| {
+            silence.look(start + EVERY * at, &journals, (Some(status), None), &[own], AFTER)
+        };
         for at in 0..6 {
             assert_eq!(look(at, &status), []);
         }
@@ -239,7 +268,7 @@ mod tests {
         let well = HotStatus::default();
         let mut look = |at: u32, through: i64, status: Option<&HotStatus>| {
             let open = [journal(id, JournalState::Open, through)];
-            !silence.look(start + EVERY * at, &open, status, &[], AFTER).is_empty()
+            !silence.look(start + EVERY * at, &open, (status, None), &[], AFTER).is_empty()
         };
         for at in 0..10 {
             assert!(!look(at, 1, Some(&failing)));
@@ -258,28 +287,48 @@ mod tests {
 
     #[test]
     fn through_a_topic_only_who_is_heard_can_be_silent() {
-        let id = JournalId::new();
-        let open = [RegisteredJournal { forwarded: true, ..journal(id, JournalState::Open, 1) }];
-        let part = |failing| PartitionStatus { is_of_topic: true, ..partition(JournalId::new(), 5, 5, failing) };
-        let of = |partitions: Vec<PartitionStatus>| HotStatus { partitions, ..HotStatus::default() };
-        let start = Instant::now();
-        let mut silence = Silence::new(EVERY);
-        let mut look =
-            |at: u32, status: &HotStatus| !silence.look(start + EVERY * at, &open, Some(status), &[], AFTER).is_empty();
-        for at in 0..10 {
-            assert!(!look(at, &of(vec![])), "the cluster has not been reached");
+        // one that hasn't reached the topic yet can't be heard anywhere else either
+        for forwarded in [true, false] {
+            let open = [RegisteredJournal { forwarded, ..journal(JournalId::new(), JournalState::Open, 1) }];
+            let (start, status) = (Instant::now(), HotStatus::default());
+            let mut silence = Silence::new(EVERY);
+            let mut look = |at: u32, hears: bool| {
+                !silence.look(start + EVERY * at, &open, (Some(&status), Some(hears)), &[], AFTER).is_empty()
+            };
+            for at in 0..3 {
+                assert!(!look(at, true));
+            }
+            for at in 3..20 {
+                assert!(!look(at, false), "it may have spoken where nobody reads");
+            }
+            for at in 20..23 {
+                assert!(!look(at, true));
+            }
+            assert!(look(23, true));
         }
-        for at in 10..20 {
-            assert!(!look(at, &of(vec![part(None), part(Some("no answer"))])), "a partition is not read");
-        }
-        let behind = HotStatus { lag_seconds: 3_600.0, ..of(vec![part(None)]) };
-        for at in 20..30 {
-            assert!(!look(at, &behind), "it may have spoken further on");
-        }
-        for at in 30..35 {
-            assert!(!look(at, &of(vec![part(None)])));
-        }
-        assert!(look(35, &of(vec![part(None)])));
+    }
+
+    #[tokio::test]
+    async fn a_topic_is_heard_when_each_of_its_partitions_is_read_up_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("links");
+        let domains = redirect::links::Domains::new(&["a.test"]).unwrap();
+        let store = LinkStore::open(path.to_str().unwrap(), domains).await.unwrap();
+        let deaf_to = async || unheard(&store, Some("clicks")).await.unwrap();
+        assert_eq!(unheard(&store, None).await.unwrap(), [""; 0], "journals are the stream");
+        assert_eq!(deaf_to().await, ["topic clicks"], "the cluster has not been reached");
+        let now = UtcMicros::now();
+        let generation = store.begin_generation("clicks", 3, None, now).await.unwrap();
+        let tell = async |partition, reading| {
+            let one = Reached { partition, next: 0, end: 0, reading };
+            store.cover(&generation, &[], &[one], now).await.unwrap();
+        };
+        tell(0, Reading::Near).await;
+        tell(1, Reading::Behind).await;
+        assert_eq!(deaf_to().await, [generation.partition(1), generation.partition(2)]);
+        tell(1, Reading::Near).await;
+        tell(2, Reading::Near).await;
+        assert_eq!(deaf_to().await, [""; 0]);
     }
 
     #[test]

@@ -34,6 +34,12 @@ impl Generation {
     pub fn partition(&self, number: u32) -> String {
         format!("{}/{number}", self.stream())
     }
+
+    /// The partitions of which `reached` doesn't tell that they are read as `wanted`, at least.
+    pub fn read_less_than(&self, wanted: Reading, reached: &[Reached]) -> Vec<u32> {
+        let is_read = |number: &u32| reached.iter().any(|one| one.partition == *number && one.reading >= wanted);
+        (0..self.partitions).filter(|number| !is_read(number)).collect()
+    }
 }
 
 /// Positions of a journal that a partition lacks though later ones have come: they are to be sent again.
@@ -62,6 +68,17 @@ pub struct Covered {
     pub missing: Option<Missing>,
 }
 
+/// How a partition is read, as its reader tells now and then. The later, the better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reading {
+    /// Nobody has told of it lately.
+    Nobody,
+    /// A process has it, and is behind or can't read on.
+    Behind,
+    /// A process has it, and has brought all of it into the lake but for what came within the last minute or so.
+    Near,
+}
+
 /// How far the lake is with a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
@@ -71,6 +88,8 @@ pub struct Reached {
     pub next: u64,
     /// First offset behind the partition's last record, as last heard.
     pub end: u64,
+    /// How it is read.
+    pub reading: Reading,
 }
 
 /// Coverage of journals by the partitions of a topic (design §4.3).
@@ -95,7 +114,7 @@ pub trait Coverage: Send + Sync + Debug {
     /// All rows of a generation.
     async fn covered(&self, generation: &Generation) -> Result<Vec<Covered>, PortError>;
 
-    /// Stores how far the lake is, and publishes `complete_through` as `Registry::publish` does. A journal is as far as the
+    /// Stores how far the lake is and that whoever says so reads these partitions, and publishes `complete_through` as `Registry::publish` does. A journal is as far as the
     /// partition that is least far, and is closed when it has ended in all of them. Nothing goes back, whoever of several
     /// owners of a partition says it. Returns the published value.
     async fn cover(
@@ -106,6 +125,7 @@ pub trait Coverage: Send + Sync + Debug {
         now: UtcMicros,
     ) -> Result<UtcMicros, PortError>;
 
-    /// How far the lake is with the partitions of a generation, as last published, in order.
+    /// How far the lake is with the partitions of a generation, as last published, in order; and how they are read, as was
+    /// told within the last half minute.
     async fn reached(&self, generation: &Generation) -> Result<Vec<Reached>, PortError>;
 }

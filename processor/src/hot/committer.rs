@@ -175,7 +175,8 @@ impl Committer {
                     self.tell_left();
                 }
                 Ok(()) = self.published.changed(), if !self.leaving.is_empty() => self.tell_left(),
-                () = tokio::time::sleep_until(wake.into()) => {}
+                // of a partition at rest it is told that it is read
+                () = tokio::time::sleep_until(wake.into()) => self.finish(),
             }
             self.hear_all(&mut news);
             if self.policy.due(&self.waiting(is_draining), Instant::now()) == Due::Now {

@@ -146,8 +146,6 @@ pub enum HotError {
 pub struct PartitionStatus {
     /// The partition's name.
     pub name: Arc<str>,
-    /// Whether it is one of a topic.
-    pub is_of_topic: bool,
     /// The first position that the lake lacks.
     pub next: u64,
     /// The first position after its last record, as last heard.

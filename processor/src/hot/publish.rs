@@ -41,6 +41,8 @@ pub(super) struct TopicProgress {
     pub(super) end: u64,
     pub(super) lag: u64,
     pub(super) landings: Landings,
+    /// When little was left of it that isn't in the lake, last.
+    pub(super) near_at: Option<Instant>,
 }
 
 /// The publishing task's state.

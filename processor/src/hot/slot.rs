@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ingest::stream::TopicPart;
 use schemas::{ClickId, JournalId, UtcMicros};
@@ -10,6 +11,13 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use super::coverage::Landings;
 use super::decode::{Batch, note_mark};
 use super::reader::Seat;
+
+/// Of a partition that is near its end nothing is left that has come, or been read, longer ago.
+const NEAR: Duration = Duration::from_secs(60);
+/// So long it may take until something is heard of a partition that is read: that it is idle, or that it can't be read.
+const HEARD_WITHIN: Duration = Duration::from_secs(30);
+/// How often it is looked whether it is near its end.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The application transaction that holds a partition's position: the first that the lake lacks.
 pub(super) fn app_id(partition: &str) -> String {
@@ -61,6 +69,12 @@ pub(super) struct Slot {
     pub(super) sealed_at: Option<u64>,
     pub(super) is_drained: bool,
     pub(super) failing: Option<String>,
+    /// When it was near its end last, as far as was looked.
+    pub(super) near_at: Option<Instant>,
+    /// When it was looked at first.
+    since: Option<Instant>,
+    /// Whether anything of it was read here.
+    is_heard: bool,
     seat: Seat,
     seats: watch::Sender<Seat>,
 }
@@ -84,6 +98,9 @@ impl Slot {
             sealed_at: None,
             is_drained: false,
             failing: None,
+            near_at: None,
+            since: None,
+            is_heard: false,
             seat,
             seats,
         };
@@ -120,13 +137,31 @@ impl Slot {
         held + unread
     }
 
+    /// Looks whether it is near its end: everything that is there is read, and in the lake but for what came just now. Whoever
+    /// wrote into it before that is heard. `clock` is what clicks' times are compared with.
+    pub(super) fn look(&mut self, now: Instant, clock: UtcMicros) {
+        let since = *self.since.get_or_insert(now);
+        if self.failing.is_some() || self.near_at.is_some_and(|at| now.duration_since(at) < LOOK_EVERY) {
+            return;
+        }
+        let is_heard = self.is_heard || now.duration_since(since) >= HEARD_WITHIN;
+        let mut times = self.buffer.iter().filter_map(|(batch, _)| batch.oldest).peekable();
+        // under load there is always more to read: how old what comes now is tells how far that is behind
+        let is_read = self.end <= self.buffered_to() || times.peek().is_some();
+        let is_young = times.all(|time| clock.since(time) <= NEAR);
+        let is_landing = self.buffer.front().is_none_or(|(batch, _)| now.duration_since(batch.read_at) <= NEAR);
+        if is_heard && is_read && is_young && is_landing {
+            self.near_at = Some(now);
+        }
+    }
+
     /// Takes in records that follow those it has; anything else is a fault of the reader and asks for a new reading.
     pub(super) fn take(&mut self, batch: Batch, permit: OwnedSemaphorePermit, end: u64) -> bool {
         if batch.from != self.buffered_to() {
             return false;
         }
         self.end = self.end.max(end);
-        self.failing = None;
+        (self.failing, self.is_heard) = (None, true);
         self.buffer.push_back((Arc::new(batch), permit));
         true
     }
@@ -226,6 +261,39 @@ mod tests {
             slot.take(marks(15, 16), permit(), 20);
             assert_eq!(slot.lag(), if part.is_some() { 10 } else { 6 });
         }
+    }
+
+    #[test]
+    fn a_partition_is_near_its_end_when_all_of_it_is_read_and_nothing_old_waits() {
+        let (start, clock) = (Instant::now(), UtcMicros(1_573_480_413_000_000));
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let slot = || Slot::new("p", None, Some(10)).0;
+        let near = |slot: &mut Slot, now: Instant| {
+            slot.look(now, clock);
+            slot.near_at == Some(now)
+        };
+        let read = |from, to, age: Option<u64>| Batch {
+            oldest: age.map(|age| clock.minus(Duration::from_secs(age))),
+            read_at: start,
+            ..clicked_batch(from, to)
+        };
+        let mut idle = slot();
+        assert!(!near(&mut idle, at(0)) && !near(&mut idle, at(29)), "it may not have been reached yet");
+        assert!(near(&mut idle, at(30)));
+        idle.failing = Some("no answer".into());
+        assert!(!near(&mut idle, at(40)));
+        let mut busy = slot();
+        busy.take(read(10, 12, Some(3)), permit(), 99);
+        assert!(near(&mut busy, at(1)), "what comes now is young");
+        assert!(!near(&mut busy, at(61)), "and doesn't land");
+        let mut behind = slot();
+        behind.take(read(10, 12, Some(3_600)), permit(), 99);
+        assert!(!near(&mut behind, at(1)));
+        let mut unread = slot();
+        unread.take(read(10, 12, None), permit(), 13);
+        assert!(!near(&mut unread, at(1)), "marks tell nothing of what is behind them");
+        unread.take(read(12, 13, None), permit(), 13);
+        assert!(near(&mut unread, at(2)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use ingest::ports::Landed;
 use schemas::UtcMicros;
@@ -17,6 +18,10 @@ impl Committer {
     pub(super) fn finish(&mut self) {
         let finished: Vec<usize> =
             self.slots.iter().filter(|(_, slot)| slot.is_finished()).map(|(number, _)| *number).collect();
+        if self.failing.is_none() {
+            let (now, clock) = (Instant::now(), UtcMicros::now());
+            self.slots.values_mut().for_each(|slot| slot.look(now, clock));
+        }
         let (slots, leaving) = (&self.slots, &self.leaving);
         self.progress.send_if_modified(|progress| {
             let before = progress.topics.len();
@@ -58,7 +63,6 @@ impl Committer {
             .values()
             .map(|slot| PartitionStatus {
                 name: Arc::clone(&slot.name),
-                is_of_topic: slot.part.is_some(),
                 next: slot.position(),
                 end: slot.end.max(slot.position()),
                 lag: slot.lag(),
@@ -78,9 +82,11 @@ fn note_topic(topics: &mut BTreeMap<usize, TopicProgress>, number: usize, slot: 
     let (next, end, lag) = (slot.position(), slot.end.max(slot.position()), slot.lag());
     let known = topics.get(&number);
     let is_news = known.is_none_or(|known| known.next != next);
-    if !is_news && known.is_some_and(|known| (known.end, known.lag) == (end, lag)) {
+    let near_at = slot.near_at;
+    if !is_news && known.is_some_and(|known| (known.end, known.lag, known.near_at) == (end, lag, near_at)) {
         return false;
     }
-    topics.insert(number, TopicProgress { part: part.clone(), next, end, lag, landings: slot.landings.clone() });
+    let landings = slot.landings.clone();
+    topics.insert(number, TopicProgress { part: part.clone(), next, end, lag, landings, near_at });
     is_news
 }

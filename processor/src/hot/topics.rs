@@ -3,19 +3,25 @@
 //! Only rows of partitions that are read here are kept: of one that is left, the next owner goes on with them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use ingest::ports::{Covered, Reached};
+use ingest::ports::{Covered, Reached, Reading};
 use schemas::JournalId;
 
 use super::coverage::{Published, Stretches};
 use super::publish::TopicProgress;
 
+/// How often it is told that a partition is read, though nothing moves: what isn't told is believed for half a minute.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+/// How long a partition that was near its end is called so: under load there is always something left.
+const STAYS_NEAR: Duration = Duration::from_secs(20);
+
 /// The rows of one generation, as published.
 #[derive(Debug, Default)]
 pub(super) struct Topics {
     rows: HashMap<(JournalId, u32), Published>,
-    reached: BTreeMap<u32, Reached>,
+    /// Each with when it was told.
+    reached: BTreeMap<u32, (Reached, Instant)>,
 }
 
 impl Topics {
@@ -43,7 +49,7 @@ impl Topics {
         }
     }
 
-    /// What is to be published: rows of journals and positions of partitions that are others than before. `asked` is called
+    /// What is to be published: rows of journals and positions of partitions that are others than before, or were told long ago. `asked` is called
     /// for each stretch that is asked for. A journal that has no row is none of this generation: nobody waits for it.
     pub(super) fn follow(
         &mut self,
@@ -67,8 +73,12 @@ impl Topics {
                 }
             }
             // marks that wait don't count: of a topic at rest it is published that the lake holds it
-            let reached = Reached { partition: number, next: topic.next, end: topic.next + topic.lag };
-            if self.reached.insert(number, reached) != Some(reached) {
+            let is_near = topic.near_at.is_some_and(|at| now.duration_since(at) < STAYS_NEAR);
+            let reading = if is_near { Reading::Near } else { Reading::Behind };
+            let reached = Reached { partition: number, next: topic.next, end: topic.next + topic.lag, reading };
+            let is_told = |(told, at): &(Reached, Instant)| *told == reached && now.duration_since(*at) < TOLD_EVERY;
+            if !self.reached.get(&number).is_some_and(is_told) {
+                self.reached.insert(number, (reached, now));
                 moved.push(reached);
             }
         }
@@ -100,6 +110,7 @@ mod tests {
             end: 11,
             lag: 4,
             landings: BTreeMap::from([(journal, Stretches::default())]),
+            near_at: None,
         };
         let cover = |from, to| Cover { journal, from, to, mark: None, ended: false, lost: None };
         let covered =
@@ -111,7 +122,7 @@ mod tests {
             })
         };
         assert!(!topics.knows(&[&topic]));
-        let reached = Reached { partition: 1, next: 5, end: 9 };
+        let reached = Reached { partition: 1, next: 5, end: 9, reading: Reading::Behind };
         assert_eq!(follow(&mut topics, &topic), (vec![], vec![reached]), "no row: nobody waits for it");
         topics.learn(vec![covered(10, None)]);
         assert!(topics.knows(&[&topic]));
@@ -133,5 +144,26 @@ mod tests {
         topics.keep(&[]);
         assert!(!topics.knows(&[&topic]), "who comes back reads anew");
         assert_eq!(follow(&mut topics, &topic), (vec![], vec![reached]));
+    }
+
+    #[test]
+    fn that_a_partition_is_read_is_told_again_and_again_and_whether_up_to_its_end() {
+        let generation = Arc::new(Generation { topic: "t".into(), id: "g".into(), partitions: 2 });
+        let part = TopicPart { generation, number: 1 };
+        let (start, mut topics) = (Instant::now(), Topics::default());
+        let mut told = |seconds: u64, near_at: Option<u64>| {
+            let near_at = near_at.map(|at| start + Duration::from_secs(at));
+            let topic =
+                TopicProgress { part: part.clone(), next: 5, end: 5, lag: 0, landings: BTreeMap::new(), near_at };
+            let (_, reached) = topics.follow(&[&topic], start + Duration::from_secs(seconds), || {});
+            reached.first().map(|one| one.reading)
+        };
+        assert_eq!(told(0, None), Some(Reading::Behind));
+        assert_eq!(told(9, None), None);
+        assert_eq!(told(10, Some(10)), Some(Reading::Near));
+        assert_eq!(told(15, Some(14)), None);
+        assert_eq!(told(20, Some(14)), Some(Reading::Near), "it is told again");
+        assert_eq!(told(29, Some(14)), None);
+        assert_eq!(told(34, Some(14)), Some(Reading::Behind), "whoever should know hasn't looked, or can't read on");
     }
 }

@@ -4,8 +4,10 @@
 //! A journal's `committed`, `through` and end are the least of its rows, taken in the transaction that moves a row. So
 //! trimming, `complete_through` and closing need not know of partitions.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
-use ingest::ports::{Coverage, Covered, Generation, JournalState, Landed, Missing, PortError, Reached};
+use ingest::ports::{Coverage, Covered, Generation, JournalState, Landed, Missing, PortError, Reached, Reading};
 use schemas::{JournalId, UtcMicros};
 use uuid::Uuid;
 
@@ -19,6 +21,9 @@ const BEGINNING: &str = "beginning a generation of the topic";
 const ENTERING: &str = "having a journal go through the topic";
 const READING: &str = "reading what the lake holds of the topic";
 const PUBLISHING: &str = "publishing what the lake holds of the topic";
+
+/// How long it is believed that a process reads a partition: three of its words.
+const BELIEVED: Duration = Duration::from_secs(30);
 
 /// Characters of a generation's name: enough that no topic has the same twice.
 const NAME: usize = 12;
@@ -135,9 +140,11 @@ impl LinkStore {
     }
 
     async fn read_reached(&self, generation: &Generation) -> Result<Vec<Reached>, LinkError> {
-        const SQL: &str = "SELECT part, next_at, end_at FROM topic_reached WHERE generation = $1 ORDER BY part";
+        const SQL: &str = "SELECT part, next_at, end_at, told_at, near FROM topic_reached
+                           WHERE generation = $1 ORDER BY part";
+        let told_after = self.pools.now().await.doing(READING)?.minus(BELIEVED);
         let rows = self.pools.query(SQL).bind(&generation.id).rows().await.doing(READING)?;
-        rows.iter().map(reached).collect::<Result<_, _>>().doing(READING)
+        rows.iter().map(|row| reached(row, told_after)).collect::<Result<_, _>>().doing(READING)
     }
 
     async fn publish_covered(
@@ -157,8 +164,11 @@ impl LinkStore {
         for journal in journals {
             follow(&mut tx, journal).await?;
         }
-        for one in reached {
-            reach(&mut tx, generation, one).await?;
+        if !reached.is_empty() {
+            let now = tx.now().await.doing(PUBLISHING)?;
+            for one in reached {
+                reach(&mut tx, generation, one, now).await?;
+            }
         }
         let published = publish_complete(&mut tx, now).await?;
         tx.commit().await.doing(PUBLISHING)?;
@@ -203,13 +213,15 @@ async fn follow(tx: &mut Tx, journal: JournalId) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// Notes how far the lake is with a partition. One that was paused may say late what was true once: it moves nothing back.
-async fn reach(tx: &mut Tx, generation: &Generation, one: &Reached) -> Result<(), LinkError> {
-    const SQL: &str = "INSERT INTO topic_reached (generation, part, next_at, end_at) VALUES ($1, $2, $3, $4)
-         ON CONFLICT (generation, part) DO UPDATE SET next_at = $3, end_at = $4
+/// Notes how far the lake is with a partition, and that it is read `now`. One that was paused may say late what was true once: it moves nothing back.
+async fn reach(tx: &mut Tx, generation: &Generation, one: &Reached, now: UtcMicros) -> Result<(), LinkError> {
+    const SQL: &str = "INSERT INTO topic_reached (generation, part, next_at, end_at, told_at, near)
+         VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (generation, part) DO UPDATE SET next_at = $3, end_at = $4, told_at = $5, near = $6
          WHERE topic_reached.next_at <= $3";
     let insert = tx.query(SQL).bind(&generation.id).bind(one.partition);
-    insert.bind(number(one.next)).bind(number(one.end)).run().await.doing(PUBLISHING)?;
+    let insert = insert.bind(number(one.next)).bind(number(one.end));
+    insert.bind(now.0).bind(i64::from(one.reading == Reading::Near)).run().await.doing(PUBLISHING)?;
     Ok(())
 }
 
@@ -247,9 +259,14 @@ fn covered(row: &Row) -> Result<Covered, sqlx::Error> {
     })
 }
 
-fn reached(row: &Row) -> Result<Reached, sqlx::Error> {
+fn reached(row: &Row, told_after: UtcMicros) -> Result<Reached, sqlx::Error> {
     let number = |name: &str| row.get::<i64>(name).map(i64::unsigned_abs);
-    Ok(Reached { partition: row.count("part")?, next: number("next_at")?, end: number("end_at")? })
+    let reading = match (UtcMicros(row.get("told_at")?) > told_after, row.get::<i64>("near")? > 0) {
+        (false, _) => Reading::Nobody,
+        (true, false) => Reading::Behind,
+        (true, true) => Reading::Near,
+    };
+    Ok(Reached { partition: row.count("part")?, next: number("next_at")?, end: number("end_at")?, reading })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ on_each_database!(
     what_is_missing_is_told_and_taken_back,
     another_generation_goes_on_from_what_the_lake_holds,
     how_far_partitions_are_is_kept_for_status,
+    who_reads_a_partition_is_believed_as_long_as_it_is_told,
 );
 
 fn later(micros: u64) -> UtcMicros {
@@ -97,7 +98,7 @@ async fn another_generation_goes_on_from_what_the_lake_holds(place: Place) {
 async fn how_far_partitions_are_is_kept_for_status(place: Place) {
     let store = place.store().await;
     let generation = begun(&store).await;
-    let at = |partition, next, end| Reached { partition, next, end };
+    let at = |partition, next, end| Reached { partition, next, end, reading: Reading::Near };
     store.cover(&generation, &[], &[at(1, 5, 9), at(0, 1, 1)], NOW).await.unwrap();
     store.cover(&generation, &[], &[at(1, 9, 9)], NOW).await.unwrap();
     store.cover(&generation, &[], &[at(1, 8, 20)], NOW).await.unwrap();
@@ -106,4 +107,30 @@ async fn how_far_partitions_are_is_kept_for_status(place: Place) {
     assert_eq!(published, [(generation.partition(0), 1), (generation.partition(1), 9)]);
     store.begin_generation("clicks", 2, Some(&generation), NOW).await.unwrap();
     assert_eq!(store.published_offsets().await.unwrap(), [], "what is over says nothing of the lake");
+}
+
+async fn who_reads_a_partition_is_believed_as_long_as_it_is_told(place: Place) {
+    let store = place.store().await;
+    let generation = begun(&store).await;
+    let less = async |wanted| generation.read_less_than(wanted, &store.reached(&generation).await.unwrap());
+    let tell = async |partition, reading| {
+        let one = Reached { partition, next: 5, end: 9, reading };
+        store.cover(&generation, &[], &[one], NOW).await.unwrap();
+    };
+    assert_eq!(less(Reading::Behind).await, [0, 1], "nobody ever came");
+    tell(0, Reading::Near).await;
+    assert_eq!((less(Reading::Behind).await, less(Reading::Near).await), (vec![1], vec![1]));
+    tell(1, Reading::Behind).await;
+    assert_eq!((less(Reading::Behind).await, less(Reading::Near).await), (vec![], vec![1]));
+    let mut tx = store.pools.write().await.unwrap();
+    let sql = "UPDATE topic_reached SET told_at = told_at - $1 WHERE part = 0";
+    tx.query(sql).bind(BELIEVED.as_micros() as i64).run().await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(
+        (less(Reading::Behind).await, less(Reading::Near).await),
+        (vec![0], vec![0, 1]),
+        "its reader was killed"
+    );
+    tell(0, Reading::Near).await;
+    assert_eq!(less(Reading::Near).await, [1]);
 }
