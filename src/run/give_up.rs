@@ -8,8 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, ensure};
-use ingest::journal::is_in_use;
+use anyhow::{Context, anyhow, ensure};
+use ingest::journal::{JournalError, is_in_use};
 use ingest::ports::{JournalState, RegisteredJournal, Registry as _};
 use processor::gaps::{self, Gap};
 use processor::hot;
@@ -76,8 +76,13 @@ pub(crate) async fn give_up(
         }
         trouble = Some(Trouble::Elsewhere);
     }
-    let is_at_work = known.state == JournalState::Open && trouble.is_none() && !held.retired;
-    ensure!(how.by_force || !is_at_work || !is_in_use(&journals.join(journal.to_string())), at_work(journal));
+    // one that can't be looked at may be as well as any
+    let may_be_well = matches!(trouble, None | Some(Trouble::Unreadable(_)));
+    if !how.by_force && known.state == JournalState::Open && may_be_well && !held.retired {
+        let is_at_work = is_in_use(&journals.join(journal.to_string()));
+        let is_at_work = is_at_work.map_err(|why| anyhow!(untold(journal, &why)))?;
+        ensure!(!is_at_work, at_work(journal));
+    }
     let lost = match &trouble {
         None => None,
         Some(trouble) => {
@@ -99,6 +104,14 @@ fn at_work(journal: JournalId) -> String {
     format!(
         "journal {journal} is not given up: a process on this machine writes into it. Clicks that it answers would be late: \
          stop it first; or --force gives the journal up all the same"
+    )
+}
+
+/// Why a journal isn't given up: whether a process here goes on with it can't be told.
+fn untold(journal: JournalId, why: &JournalError) -> String {
+    format!(
+        "journal {journal} is not given up: whether a process on this machine writes into it can't be told ({why}): ask as \
+         the user whose folder it is; or --force gives the journal up all the same"
     )
 }
 
@@ -288,6 +301,26 @@ mod tests {
         assert_eq!((gap.start, gap.reason.as_str()), (known.through, "node gone"));
         assert!(gap.end >= gap.start && gap.end <= UtcMicros::now());
         assert_eq!((world.try_to(true, false).await.unwrap(), world.gaps().await), (GivenUp::Whole, 1));
+    }
+
+    #[tokio::test]
+    async fn one_of_which_nobody_can_tell_whether_it_is_written_is_given_up_by_force_only() {
+        let world = World::new(0).await;
+        let folder = world.journals().join(world.id.to_string());
+        let lock = folder.join("lock");
+        std::fs::remove_file(&lock).unwrap();
+        std::os::unix::fs::symlink(&lock, &lock).unwrap();
+        let refused = async || world.try_to(false, false).await.unwrap_err().to_string();
+        let said = refused().await;
+        assert!(said.contains("can't be told") && said.contains("--force"), "{said}");
+        // nor is one for lost that can't be read either
+        let segment = folder.join(format!("{:020}.seg", 0));
+        std::fs::rename(&segment, world.folder.path().join("aside")).unwrap();
+        std::fs::create_dir(&segment).unwrap();
+        assert!(refused().await.contains("can't be told"));
+        assert_eq!((world.store.journals().await.unwrap()[0].state, world.gaps().await), (JournalState::Open, 0));
+        let GivenUp::Lost(gap) = world.try_to(false, true).await.unwrap() else { panic!("nothing lost") };
+        assert_eq!(gap.reason, "journal damaged");
     }
 
     #[tokio::test]

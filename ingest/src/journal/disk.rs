@@ -74,6 +74,32 @@ impl Disk for RealDisk {
     }
 }
 
+/// The disk of somebody else, to be looked at only: it may be mounted read-only, or another user's.
+#[derive(Debug)]
+pub(crate) struct Looking;
+
+impl Disk for Looking {
+    fn open(&self, path: &Path, _: bool) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(File::open(path)?))
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn sync_directory(&self, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn available(&self, path: &Path) -> io::Result<u64> {
+        RealDisk.available(path)
+    }
+}
+
 impl ReadAt for File {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         std::os::unix::fs::FileExt::read_at(self, buffer, offset)
@@ -135,4 +161,22 @@ pub(crate) fn read_full(file: &(impl ReadAt + ?Sized), buffer: &mut [u8], offset
 /// Whether an error says that there is no room.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_only_looks_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("segment");
+        std::fs::write(&path, b"whole").unwrap();
+        let file = Looking.open(&path, true).unwrap();
+        let mut found = [0; 5];
+        assert_eq!((read_full(&*file, &mut found, 0).unwrap(), &found), (5, b"whole"));
+        assert!(file.write_at(b"x", 0).is_err() && Looking.remove(&path).is_err());
+        assert!(Looking.rename(&path, folder.path()).is_err() && Looking.sync_directory(folder.path()).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use schemas::{JournalId, UtcMicros};
 
-use super::disk::RealDisk;
+use super::disk::Looking;
 use super::error::JournalError;
 use super::frame::{Content, Frame};
 use super::lacking::Lacking;
@@ -43,7 +43,7 @@ pub struct Inspection {
 /// # Errors
 /// When it can't be read, or a segment doesn't belong there.
 pub fn inspect(journals: &Path, id: JournalId, from: u64) -> Result<Option<Inspection>, JournalError> {
-    let place = Place::new(Arc::new(RealDisk), journals.join(id.to_string()), id);
+    let place = Place::new(Arc::new(Looking), journals.join(id.to_string()), id);
     let mut looks = 1..LOOKS;
     loop {
         match inspect_once(&place, from) {
@@ -80,7 +80,7 @@ pub fn clicks_below(
     below: u64,
     mut take: impl FnMut(&[u8]),
 ) -> Result<(), JournalError> {
-    let place = Place::new(Arc::new(RealDisk), journals.join(id.to_string()), id);
+    let place = Place::new(Arc::new(Looking), journals.join(id.to_string()), id);
     let segments = match list(&place.directory) {
         Err(error) if is_gone(&error) => return Ok(()),
         listed => listed.map_err(JournalError::io("listing", &place.directory))?,

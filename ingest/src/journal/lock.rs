@@ -1,6 +1,7 @@
 //! One owner per journal: a lock that ends with the process that holds it, however that ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
 use std::path::Path;
 
 use super::error::JournalError;
@@ -22,11 +23,22 @@ pub(crate) fn own(directory: &Path) -> Result<File, JournalError> {
     }
 }
 
-/// Whether somebody writes into the journal in `directory` now; not, as far as can be seen, when it isn't there or can't be
-/// looked at.
-pub fn is_in_use(directory: &Path) -> bool {
-    let file = OpenOptions::new().write(true).open(directory.join(LOCK_FILE));
-    file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+/// Whether somebody writes into the journal in `directory` now; not when it isn't there. Nothing needs to be writable for
+/// whoever asks.
+///
+/// # Errors
+/// When that can't be told: the lock can't be opened, or a storage doesn't say who holds it.
+pub fn is_in_use(directory: &Path) -> Result<bool, JournalError> {
+    let path = directory.join(LOCK_FILE);
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        opened => opened.map_err(JournalError::io("opening", &path))?,
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(source)) => Err(JournalError::Io { doing: "locking", path, source }),
+    }
 }
 
 #[cfg(test)]
@@ -36,12 +48,28 @@ mod tests {
     #[test]
     fn a_journal_is_in_use_as_long_as_its_owner_lives() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(!is_in_use(folder.path()), "nobody ever was here");
+        assert!(!is_in_use(folder.path()).unwrap(), "nobody ever was here");
         let owner = own(folder.path()).unwrap();
-        assert!(is_in_use(folder.path()));
+        assert!(is_in_use(folder.path()).unwrap());
         assert!(matches!(own(folder.path()), Err(JournalError::InUse { .. })));
         drop(owner);
-        assert!(!is_in_use(folder.path()));
+        assert!(!is_in_use(folder.path()).unwrap());
         own(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn who_may_only_read_is_told_too_and_what_cant_be_told_is_no_no() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join(LOCK_FILE);
+        // nobody, not even root, opens a folder for writing
+        std::fs::create_dir(&lock).unwrap();
+        let owner = File::open(&lock).unwrap();
+        owner.try_lock().unwrap();
+        assert!(is_in_use(folder.path()).unwrap());
+        drop(owner);
+        assert!(!is_in_use(folder.path()).unwrap());
+        std::fs::remove_dir(&lock).unwrap();
+        std::os::unix::fs::symlink(&lock, &lock).unwrap();
+        assert!(is_in_use(folder.path()).is_err());
     }
 }
