@@ -110,7 +110,17 @@ impl NodeJournals {
             Some((JournalState::Retired, known)) => return self.take_over_retired(known),
             Some((JournalState::Open, _)) | None => {}
         }
-        let journal = open_one(&self.journals, id, store).await?;
+        let journal = match open_one(&self.journals, id, store).await {
+            Ok(journal) => journal,
+            Err(failure) => {
+                // it may have been given up since the registry was read
+                let now = store.journals().await?.into_iter().find(|now| now.id == id);
+                return match now.filter(|now| now.state != JournalState::Open) {
+                    Some(now) => Box::pin(self.take_over(id, Some(&now), directory, store, workers)).await,
+                    None => Err(failure),
+                };
+            }
+        };
         if journal.is_sealed() || self.workers.len() >= workers {
             return self.drain(journal);
         }
@@ -234,6 +244,25 @@ mod tests {
     fn known(state: JournalState) -> RegisteredJournal {
         let (id, at) = (JournalId::new(), UtcMicros(1));
         RegisteredJournal { id, node: "n".into(), registered_at: at, state, through: at, committed: 0, forwarded: true }
+    }
+
+    #[tokio::test]
+    async fn one_that_is_given_up_while_a_node_starts_is_read_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("links");
+        let domains = redirect::links::Domains::new(&["a.test"]).unwrap();
+        let store = LinkStore::open(path.to_str().unwrap(), domains).await.unwrap();
+        let config = JournalConfig { max_bytes: 1 << 20, reserve: 0, ..JournalConfig::default() };
+        let journals = Arc::new(Journals::open(&folder.path().join("journals"), config).unwrap());
+        let id = JournalId::new();
+        let mark = store.register(id, "n", UtcMicros::now()).await.unwrap();
+        drop(journals.open_journal(id, mark, 0).unwrap());
+        let read = store.journals().await.unwrap().remove(0);
+        store.set_state(id, JournalState::Retired).await.unwrap();
+        let mut node = NodeJournals { journals, workers: Vec::new(), own: OwnJournals::default() };
+        node.take_over(id, Some(&read), folder.path(), &store, 1).await.unwrap();
+        assert!(node.workers.is_empty(), "nobody writes into it any more");
+        assert!(node.own.get(id).is_some_and(|journal| journal.is_sealed()));
     }
 
     #[test]
