@@ -69,6 +69,12 @@ pub enum ReadError {
         /// What is wrong.
         why: String,
     },
+    /// It holds something, of which not a line is left.
+    #[error("nothing of it can be read: {why}")]
+    Nothing {
+        /// Why.
+        why: String,
+    },
     /// It unpacks to more than is allowed.
     #[error("unpacks to more than {limit} bytes, the limit")]
     TooLarge {

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use ingest::edge::format::Sample;
-use ingest::edge::{Contents, FileParser, Format, IdMode, Ids, LineReader, Settings, sniff};
+use ingest::edge::{Contents, FileParser, Format, IdMode, Ids, LineReader, ReadError, Settings, sniff};
 use ingest::events::{self, EventLines, Naming, Stand};
 use schemas::UtcMicros;
 
@@ -69,7 +69,11 @@ impl Run {
         let mut lines = LineReader::new(contents, self.shared.config.limits).map_err(unreadable)?;
         let head = lines.head().map_err(unreadable)?;
         if head.trim_ascii().is_empty() {
-            return Ok(None);
+            // of one that was cut short in the middle, more may have been there
+            return match lines.finish().map_err(|e| unreadable(e.into()))?.truncated {
+                Some(why) => Err(unreadable(ReadError::Nothing { why })),
+                None => Ok(None),
+            };
         }
         if let Some(naming) = &self.options.events {
             events_in(name, head)?;

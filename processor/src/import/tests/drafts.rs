@@ -68,6 +68,16 @@ async fn a_file_that_is_cut_keeps_what_came_before() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_cut_before_its_first_line_is_not_called_empty() {
+    let (bench, packed) = (bench_of_chunks(), flate2_gzip(&long_log(400)));
+    let error = bench.import_packed(packed[..11].to_vec()).await.unwrap_err();
+    let said = error.to_string();
+    assert!(error.is_refusal() && said.contains("nothing of it can be read: the packed data ends"), "{said}");
+    let empty = bench.pack_and_import("").await.unwrap();
+    assert_eq!(empty.note.as_deref(), Some("the file is empty"));
+}
+
+#[tokio::test]
 async fn a_file_of_many_chunks_is_looked_through_first() {
     let bench = bench_of_chunks();
     let before = bench.commits().await;
