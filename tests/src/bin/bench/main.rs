@@ -109,7 +109,9 @@ async fn main() -> Result<()> {
         bounded::run(&setup, &mut table).await.context("bounded")?;
     }
     if is_wanted("overload") {
-        overload::run(&setup, Duration::from_secs(options.seconds), &mut table).await.context("overload")?;
+        overload::run(&setup, Duration::from_secs(options.seconds), &options.only, &mut table)
+            .await
+            .context("overload")?;
     }
     for part in stream::PARTS {
         if is_wanted(part) || is_wanted("stream") {

@@ -29,9 +29,9 @@ pub(crate) struct StreamOptions {
     /// `knobs`: seconds of each run; there are six for each fault. `overload`: seconds of the load.
     #[arg(long, default_value_t = 60)]
     pub(crate) seconds: u64,
-    /// `knobs`: only the faults whose name contains this.
+    /// `knobs`: only the faults whose name contains this. `overload`: only the ways and bounds.
     #[arg(long, default_value = "")]
-    fault: String,
+    pub(crate) only: String,
     /// `away`: seconds that the broker is away.
     #[arg(long, default_value_t = 600)]
     away: u64,
@@ -57,7 +57,7 @@ pub(crate) async fn run(setup: &Setup, part: &str, options: &StreamOptions, tabl
             replay::through_a_topic(setup, options.clicks, [">= 150,000/s", MEMORY], table).await
         }
         "replay" => replay::embedded(setup, options.replay, ["", MEMORY], table).await,
-        "knobs" => knobs::run(setup, seconds, &options.fault, table).await,
+        "knobs" => knobs::run(setup, seconds, &options.only, table).await,
         "idle" => knobs::idle(setup, seconds.min(Duration::from_secs(20)), table).await,
         "away" => away::run(setup, Duration::from_secs(options.away), table).await,
         "kills" => kills::run(setup, options.kills, options.seed, table).await,
