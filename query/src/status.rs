@@ -108,7 +108,7 @@ pub struct EdgeLogsStatus {
     pub queued: u64,
     /// Logs that could not be taken in.
     pub failed: u64,
-    /// Lines that wait for their event.
+    /// Lines that wait for their event; late clicks are none.
     pub waiting: u64,
     /// Hours in which request ids of edge and origin don't meet, for an operator to decide.
     pub mismatched: Vec<MismatchedHour>,

@@ -34,7 +34,8 @@ pub(crate) async fn run(flags: Json, config: &Config) -> anyhow::Result<ExitCode
             break;
         }
     }
-    all.waiting = waiting(&lake.table(Table::Arrivals).await?).await?;
+    let left = waiting(&lake.table(Table::Arrivals).await?).await?;
+    all.waiting = left.lines + left.late;
     if flags.json {
         print::json(&json!({
             "added": all.added, "already_counted": all.already_counted, "corrected": all.corrected,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ingest::ports::{JournalState, Registry as _};
 use processor::import::{State, Stored, unfinished};
 use processor::lake::Lake;
-use processor::settle::{Mismatched, Word, mismatched, waiting};
+use processor::settle::{Mismatched, Waiting, Word, mismatched, waiting};
 use query::VerifyReport;
 use redirect::links::LinkStore;
 use schemas::UtcMicros;
@@ -70,8 +70,8 @@ struct Logs {
     queued: u64,
     /// Logs that could not be taken in.
     failed: u64,
-    /// Lines that wait for their event, also those of hours whose ids don't meet.
-    waiting: u64,
+    /// What waits to be counted: lines also of hours whose ids don't meet.
+    waiting: Waiting,
 }
 
 /// A log that is coming in, is being taken back, or was to be taken in again.
@@ -195,9 +195,15 @@ fn notes(
         notes.push(format!("{} logs could not be taken in: `edge-logs list` says why", logs.failed));
     }
     let undecided = mismatched.iter().map(|one| one.waiting).sum();
-    let waiting = logs.waiting.saturating_sub(undecided);
+    let waiting = logs.waiting.lines.saturating_sub(undecided);
     if waiting > 0 {
         notes.push(format!("{waiting} lines of logs wait until it is sure whether their event comes"));
+    }
+    let late = logs.waiting.late;
+    if late > 0 {
+        notes.push(format!(
+            "{late} late clicks wait until it is sure that they are not counted yet: `up` or `process` adds them"
+        ));
     }
     notes.extend(mismatched.iter().map(|one| {
         format!(
@@ -266,7 +272,7 @@ mod tests {
         let hour = Mismatched { provider: "nginx".into(), hour: UtcMicros(0), waiting: 120 };
         assert!(notes(&[journal(Some(0))], &[], Logs::default(), &[]).is_empty());
         let journals = [journal(Some(7)), journal(Some(0)), journal(None)];
-        let logs = Logs { queued: 2, failed: 1, waiting: 123 };
+        let logs = Logs { queued: 2, failed: 1, waiting: Waiting { lines: 123, late: 17 } };
         let told = notes(&journals, std::slice::from_ref(&log), logs, std::slice::from_ref(&hour));
         for (note, part) in told.iter().zip([
             "7 clicks of journal j",
@@ -275,11 +281,12 @@ mod tests {
             "2 logs are queued",
             "1 logs could not be taken in",
             "3 lines of logs wait",
+            "17 late clicks wait",
             "120 lines of nginx in the hour 1970-01-01T00:00:00",
         ]) {
             assert!(note.contains(part), "{part}: {note}");
         }
-        assert_eq!(told.len(), 7, "{told:?}");
+        assert_eq!(told.len(), 8, "{told:?}");
         let (clicks, now) = (VerifyReport { ok: true, ..VerifyReport::default() }, UtcMicros(0));
         let (edge_logs, deciding, mismatched) = (vec![log], Vec::new(), vec![hour]);
         let mut verified = Verified {

@@ -349,7 +349,7 @@ impl Sources {
         Ok(EdgeLogsStatus {
             queued: self.store.queued_logs().await.map_err(failed)? + again as u64,
             failed: self.store.failed_logs().await.map_err(failed)?,
-            waiting: waiting(&arrivals).await.map_err(failed)?,
+            waiting: waiting(&arrivals).await.map_err(failed)?.lines,
             mismatched: mismatched.into_iter().map(hour).collect(),
             deciding: deciding.collect(),
             sources: sources

@@ -74,5 +74,5 @@ pub use retain::{Kept, Limits, Retained};
 pub use settler::{SettleConfig, Settled, Settler};
 pub use union::{Arrival, Decision, Fate, Remark, union};
 pub(crate) use upkeep::exchange;
-pub use waiting::waiting;
+pub use waiting::{Waiting, waiting};
 pub use waits::{Kind, Waits};

@@ -8,7 +8,7 @@ use schemas::{ClickBuilder, ClickId, Source};
 use super::*;
 use crate::hot::testing::click;
 use crate::lake::{Change, Span};
-use crate::settle::{DecideError, Mismatched, Standing, mismatched};
+use crate::settle::{DecideError, Mismatched, Standing, Waiting, mismatched};
 
 const HOUR: i64 = schemas::time::HOUR;
 
@@ -206,7 +206,7 @@ async fn the_rest_of_an_hours_lines_releases_it() {
     bench.settler_behind_nginx().await.pass().await.unwrap();
     assert!(mismatched(&bench.lake).await.unwrap().is_empty());
     let waiting = crate::settle::waiting(&bench.lake.table(Table::Arrivals).await.unwrap()).await.unwrap();
-    assert_eq!((bench.by_source(Source::Recovered).await, waiting), (150, 0));
+    assert_eq!((bench.by_source(Source::Recovered).await, waiting), (150, Waiting::default()));
 }
 
 /// As many lines as clicks or more, in whatever pieces: what is missing beside the clicks makes them no less doubles.

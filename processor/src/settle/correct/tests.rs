@@ -71,7 +71,8 @@ async fn rows(lake: &Lake) -> Vec<Click> {
 
 async fn waits(lake: &Lake) -> (u64, usize) {
     let arrivals = lake.table(Table::Arrivals).await.unwrap();
-    (waiting(&arrivals).await.unwrap(), held(lake, Table::Arrivals).await.len())
+    let left = waiting(&arrivals).await.unwrap();
+    (left.lines + left.late, held(lake, Table::Arrivals).await.len())
 }
 
 #[tokio::test]
