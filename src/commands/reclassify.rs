@@ -5,17 +5,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use processor::settle::{Looked, Moved, Reclassified, Settler};
 use query::Bound;
 use schemas::UtcMicros;
 use schemas::time::DAY;
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use super::{WrongUsage, open, print};
 use crate::cli::Reclassify;
 use crate::config::Config;
-use crate::run::{enricher_of_history, settle_config};
+use crate::run::{enricher_of_history, settle_config, stop_at_signals};
 
 /// So many ways from agent to agent, and from reason to reason, are shown to people.
 const SHOWN: usize = 20;
@@ -47,7 +49,10 @@ pub(crate) async fn run(arguments: Reclassify, config: &Config) -> anyhow::Resul
     }
     let lake = open::lake(config)?;
     let enricher = Arc::new(enricher_of_history(config)?);
-    let mut settler = Settler::new(&lake, Arc::new(store), enricher, settle_config(config)).await?;
+    let stop = CancellationToken::new();
+    stop_at_signals(stop.clone()).context("signals")?;
+    let settler = Settler::new(&lake, Arc::new(store), enricher, settle_config(config)).await?;
+    let mut settler = settler.until(stop);
     let Reclassify { workspace, dry_run, json, .. } = arguments;
     let asked = processor::settle::Reclassify { start, end, workspace: workspace.clone(), dry_run };
     let (bar, began) = (bar(), Instant::now());

@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use processor::settle::{Retained, Settler};
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use super::{open, print};
 use crate::cli::Retention;
 use crate::config::Config;
-use crate::run::{enricher, limits, settle_config};
+use crate::run::{enricher, limits, settle_config, stop_at_signals};
 
 /// What came of it.
 #[derive(Debug, Serialize)]
@@ -25,7 +27,9 @@ pub(crate) async fn run(arguments: Retention, config: &Config) -> anyhow::Result
     let lake = open::lake(config)?;
     let (limits, enricher) = (limits(config, &store), Arc::new(enricher(config, &Arc::default())?));
     let settler = Settler::new(&lake, Arc::new(store), enricher, settle_config(config)).await?;
-    let mut settler = settler.keeping(limits);
+    let stop = CancellationToken::new();
+    stop_at_signals(stop.clone()).context("signals")?;
+    let mut settler = settler.keeping(limits).until(stop);
     let Retention { dry_run, json } = arguments;
     let retained = settler.retain(dry_run).await?;
     if !dry_run {

@@ -64,6 +64,7 @@ pub(crate) use own::OwnJournals;
 pub(crate) use process::{enricher, enricher_of_history, limits, settle_config, waits};
 pub(crate) use redirect::id_mode;
 pub(crate) use refusals::Refusals;
+pub(crate) use signals::listen as stop_at_signals;
 pub(crate) use standing::{lost_journals, lost_offsets};
 pub(crate) use status::{Sources, TopicSource};
 pub(crate) use trouble::{Found, Held, trouble};

@@ -117,6 +117,16 @@ impl TableHandle {
         })
     }
 
+    /// Whether a commit of `files` that ended in `failure` surely hasn't landed, and won't: the log names none of them, and
+    /// nothing of it can still be under way, as it can in a store behind a network, or when an answer was not waited for.
+    pub(crate) async fn is_surely_not_landed(&mut self, failure: &LakeError, files: &[&NewFile]) -> bool {
+        let is_over = !matches!(failure, LakeError::Deadline { .. });
+        if !is_over || self.lake().root().scheme() != "file" || self.refresh().await.is_err() {
+            return false;
+        }
+        !self.files().iter().any(|live| files.iter().any(|file| file.path == live.path))
+    }
+
     /// Deletes files that no commit has named, or ever will: what was begun is given up. One that can't be deleted now is
     /// cleaned up with others later.
     pub(crate) async fn discard(&self, files: impl Iterator<Item = &NewFile>) {

@@ -29,6 +29,9 @@ pub enum SettleError {
         /// How long it may take.
         limit: std::time::Duration,
     },
+    /// It was told to stop, and has changed nothing.
+    #[error("stopped before the commit: nothing has changed")]
+    Stopped,
     /// Rows don't have the columns of their table.
     #[error("rows of table {table}: {source}")]
     Rows {

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::desk::TRIES;
 use super::error::SettleError;
-use super::remake::{Parts, Watch, Work, look, prepare, swap_in};
+use super::remake::{Parts, Watch, Work, look, or_give_back, prepare, swap_in};
 use super::restate::{Ledger, Several, Touch};
 use super::settler::Settler;
 use crate::enrich::Enricher;
@@ -96,12 +96,16 @@ impl Settler {
             look(&mut self.desk.clicks, &work, &mut parts, watch).await?;
         } else {
             for _ in 0..TRIES {
-                prepare(&mut self.desk.clicks, &work, &mut parts, watch).await?;
+                prepare(&mut self.desk.clicks, &work, &mut parts, (watch, &self.stop)).await?;
                 done = parts.changed().next().is_none();
                 if !done {
-                    let ledger = ledger(self.desk.final_through().await?, &parts);
-                    self.desk.tell(&ledger).await?;
-                    done = swap_in(&mut self.desk.clicks, &parts, &[]).await?;
+                    let told = async {
+                        let ledger = ledger(self.desk.final_through().await?, &parts);
+                        self.desk.tell(&ledger).await
+                    };
+                    let told = told.await;
+                    or_give_back(told, &self.desk.clicks, &mut parts).await?;
+                    done = swap_in(&mut self.desk.clicks, &mut parts, &[]).await?;
                 }
                 if done {
                     break;
@@ -109,7 +113,7 @@ impl Settler {
             }
         }
         if !done {
-            return Err(SettleError::Busy { tries: TRIES });
+            return or_give_back(Err(SettleError::Busy { tries: TRIES }), &self.desk.clicks, &mut parts).await;
         }
         let mut found = summary(&parts);
         found.rules_version = self.enricher.classifier().version();

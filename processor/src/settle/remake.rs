@@ -9,8 +9,9 @@
 //! changes is left alone; one that is made anew keeps its rows' order, and spans as much time as before. Files that were
 //! appended while others were looked at are none of this commit's, unless another look is needed anyway.
 //!
-//! Failure: until the commit lands nothing has changed; files of one that is given up are deleted, and those of one that was
-//! killed are named by nobody and cleaned up.
+//! Failure: until the commit lands nothing has changed. Files that were made are deleted when the work is given up before its
+//! commit, or when that surely hasn't landed; where it may have, or may yet, and when the work was killed, they stay: those
+//! that nobody names then are cleaned up.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use arrow::error::ArrowError;
 use futures::StreamExt as _;
 use schemas::UtcMicros;
 use schemas::tables::Table;
+use tokio_util::sync::CancellationToken;
 
 use super::desk::TRIES;
 use super::error::SettleError;
@@ -68,13 +70,13 @@ struct Part<N> {
     instead: Option<(UtcMicros, Vec<NewFile>)>,
 }
 
-/// All that were, by their paths.
+/// All that were, by their paths; and what was made of those that are gone.
 #[derive(Debug)]
-pub(crate) struct Parts<N>(HashMap<String, Part<N>>);
+pub(crate) struct Parts<N>(HashMap<String, Part<N>>, Vec<NewFile>);
 
 impl<N> Default for Parts<N> {
     fn default() -> Self {
-        Self(HashMap::new())
+        Self(HashMap::new(), Vec::new())
     }
 }
 
@@ -106,9 +108,17 @@ impl<N> Parts<N> {
         self.0.retain(|path, part| {
             let is_live = live.contains(path.as_str());
             gone |= !is_live && part.changes;
+            if !is_live {
+                self.1.extend(part.instead.take().into_iter().flat_map(|(_, files)| files));
+            }
             is_live
         });
         gone
+    }
+
+    /// All files that were made.
+    fn made(&self) -> impl Iterator<Item = &NewFile> {
+        self.0.values().filter_map(|part| part.instead.as_ref()).flat_map(|(_, files)| files).chain(&self.1)
     }
 }
 
@@ -122,26 +132,39 @@ pub(crate) async fn look<W: Work>(
     parts: &mut Parts<W::Note>,
     watch: Watch<'_>,
 ) -> Result<(), SettleError> {
-    go_over(table, work, parts, false, watch).await
+    go_over(table, work, parts, None, watch).await
 }
 
-/// Looks at the files of a table, and makes those anew that change, until all of them are live.
+/// Looks at the files of a table, and makes those anew that change, until all of them are live; or until `stop`.
 ///
 /// # Errors
-/// When the table can't be read or written; [`SettleError::TooLong`] when the first are too old to be committed.
+/// When the table can't be read or written; [`SettleError::TooLong`] when the first are too old to be committed;
+/// [`SettleError::Stopped`].
 pub(crate) async fn prepare<W: Work>(
     table: &mut TableHandle,
     work: &W,
     parts: &mut Parts<W::Note>,
-    watch: Watch<'_>,
+    (watch, stop): (Watch<'_>, &CancellationToken),
 ) -> Result<(), SettleError> {
-    let prepared = make_all(table, work, parts, watch).await;
-    if prepared.is_err() {
-        // no commit has named them: a disk that is full needs their room
-        table.discard(parts.0.values().filter_map(|part| part.instead.as_ref()).flat_map(|(_, files)| files)).await;
-        parts.0.clear();
+    let prepared = make_all(table, work, parts, watch, stop).await;
+    or_give_back(prepared, table, parts).await
+}
+
+/// What was `done` before the files that change are named by a commit; when it failed, they are given back: a disk that is
+/// full needs their room.
+///
+/// # Errors
+/// The failure.
+pub(crate) async fn or_give_back<T, N>(
+    done: Result<T, SettleError>,
+    table: &TableHandle,
+    parts: &mut Parts<N>,
+) -> Result<T, SettleError> {
+    if done.is_err() {
+        table.discard(parts.made()).await;
+        *parts = Parts::default();
     }
-    prepared
+    done
 }
 
 async fn make_all<W: Work>(
@@ -149,11 +172,16 @@ async fn make_all<W: Work>(
     work: &W,
     parts: &mut Parts<W::Note>,
     watch: Watch<'_>,
+    stop: &CancellationToken,
 ) -> Result<(), SettleError> {
     for _ in 0..TRIES {
-        go_over(table, work, parts, true, watch).await?;
+        go_over(table, work, parts, Some(stop), watch).await?;
         table.refresh().await?;
-        if !parts.forget_gone(table.files()) {
+        let is_any_gone = parts.forget_gone(table.files());
+        // of an earlier try, which surely hasn't landed, or of this one
+        table.discard(parts.1.iter()).await;
+        parts.1.clear();
+        if !is_any_gone {
             return check_age(table, parts);
         }
     }
@@ -164,16 +192,26 @@ async fn make_all<W: Work>(
 /// removed one.
 ///
 /// # Errors
-/// When the table can't be written.
+/// When the table can't be written; what was made is given back then, if that surely hasn't landed.
 pub(crate) async fn swap_in<N>(
     table: &mut TableHandle,
-    parts: &Parts<N>,
+    parts: &mut Parts<N>,
     txns: &[(String, i64)],
 ) -> Result<bool, SettleError> {
     let changed: Vec<&Part<N>> = parts.0.values().filter(|part| part.changes).collect();
     let remove = changed.iter().map(|part| Arc::clone(&part.file)).collect();
     let add = changed.iter().flat_map(|part| part.instead.iter().flat_map(|(_, files)| files)).cloned().collect();
-    exchange(table, Change { add, remove, txns: txns.to_vec(), ..Change::default() }).await
+    let swapped = exchange(table, Change { add, remove, txns: txns.to_vec(), ..Change::default() }).await;
+    let is_over = match &swapped {
+        Ok(_) => false,
+        Err(SettleError::Lake(failure)) => {
+            let made: Vec<&NewFile> = parts.made().collect();
+            table.is_surely_not_landed(failure, &made).await
+        }
+        // it was tried on a version that was no longer the newest, each time
+        Err(_) => true,
+    };
+    if is_over { or_give_back(swapped, table, parts).await } else { swapped }
 }
 
 /// All of it for a table of which nothing needs to be said: looked at, made, and swapped. Returns what was found.
@@ -181,21 +219,22 @@ pub(crate) async fn swap_in<N>(
 /// # Errors
 /// As [`prepare`], and [`SettleError::Busy`].
 pub(crate) async fn remake<W: Work>(table: &mut TableHandle, work: &W) -> Result<Parts<W::Note>, SettleError> {
-    let mut parts = Parts::default();
+    let (mut parts, never) = (Parts::default(), CancellationToken::new());
     for _ in 0..TRIES {
-        prepare(table, work, &mut parts, &mut |_| {}).await?;
-        if parts.changed().next().is_none() || swap_in(table, &parts, &[]).await? {
+        prepare(table, work, &mut parts, (&mut |_| {}, &never)).await?;
+        if parts.changed().next().is_none() || swap_in(table, &mut parts, &[]).await? {
             return Ok(parts);
         }
     }
-    Err(SettleError::Busy { tries: TRIES })
+    or_give_back(Err(SettleError::Busy { tries: TRIES }), table, &mut parts).await
 }
 
+/// Makes files anew too until it is told to stop, where it `makes` any.
 async fn go_over<W: Work>(
     table: &mut TableHandle,
     work: &W,
     parts: &mut Parts<W::Note>,
-    makes: bool,
+    makes: Option<&CancellationToken>,
     watch: Watch<'_>,
 ) -> Result<(), SettleError> {
     table.refresh().await?;
@@ -205,8 +244,11 @@ async fn go_over<W: Work>(
     let mut seen = Looked { files: parts.0.len(), of: parts.0.len() + new.len(), rows: 0 };
     seen.rows = parts.0.values().map(|part| part.file.rows).sum();
     for file in new {
+        if makes.is_some_and(CancellationToken::is_cancelled) {
+            return Err(SettleError::Stopped);
+        }
         let mut part = looked_at(table, file, work).await?;
-        if makes && part.changes {
+        if makes.is_some() && part.changes {
             let began = UtcMicros::now();
             let made = made_anew(table, &part.file, |rows| work.made(rows)).await?;
             part.instead = Some((began, made));

@@ -233,6 +233,13 @@ impl Settler {
         }
     }
 
+    /// Stops what may take long, and changes nothing by that, at `stop`.
+    #[must_use]
+    pub fn until(mut self, stop: CancellationToken) -> Self {
+        self.stop = stop;
+        self
+    }
+
     async fn passes(mut self) {
         let mut failures = 0u32;
         while !self.stop.is_cancelled() {
@@ -241,6 +248,7 @@ impl Settler {
                     failures = 0;
                     if settled.is_busy() { self.config.idle / 8 } else { self.config.idle }
                 }
+                Err(SettleError::Stopped) => return,
                 Err(error) => {
                     failures = (failures + 1).min(6);
                     tracing::warn!(%error, failures, "settling failed, trying again");

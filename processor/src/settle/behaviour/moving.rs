@@ -16,7 +16,7 @@ use crate::lake::DataFile;
 use crate::settle::desk::TRIES;
 use crate::settle::error::SettleError;
 use crate::settle::ids::{IdMap, click_ids};
-use crate::settle::remake::{Parts, Work, prepare, swap_in};
+use crate::settle::remake::{Parts, Work, or_give_back, prepare, swap_in};
 use crate::settle::restate::{Ledger, Several, Touch};
 use crate::settle::settler::Settler;
 
@@ -117,21 +117,28 @@ impl Settler {
     pub(super) async fn move_rows(&mut self, moving: &Moving) -> Result<u64, SettleError> {
         let mut parts = Parts::default();
         for _ in 0..TRIES {
-            prepare(&mut self.desk.clicks, moving, &mut parts, &mut |_| {}).await?;
+            prepare(&mut self.desk.clicks, moving, &mut parts, (&mut |_| {}, &self.stop)).await?;
             if parts.changed().next().is_none() {
                 return Ok(0);
             }
-            let mut ledger = Ledger::new(self.desk.final_through().await?);
-            let mut moved = 0;
-            for (workspace, rows) in parts.notes().flatten() {
-                ledger.touch_several(Touch::Changed, Why::Behaviour, workspace, None, *rows);
-                moved += rows.rows;
-            }
-            self.desk.tell(&ledger).await?;
-            if swap_in(&mut self.desk.clicks, &parts, &[]).await? {
+            let told = self.tell_moved(&parts).await;
+            let moved = or_give_back(told, &self.desk.clicks, &mut parts).await?;
+            if swap_in(&mut self.desk.clicks, &mut parts, &[]).await? {
                 return Ok(moved);
             }
         }
-        Err(SettleError::Busy { tries: TRIES })
+        or_give_back(Err(SettleError::Busy { tries: TRIES }), &self.desk.clicks, &mut parts).await
+    }
+
+    /// Writes down what is about to move. Returns how many rows that are.
+    async fn tell_moved(&mut self, parts: &Parts<<Moving as Work>::Note>) -> Result<u64, SettleError> {
+        let mut ledger = Ledger::new(self.desk.final_through().await?);
+        let mut moved = 0;
+        for (workspace, rows) in parts.notes().flatten() {
+            ledger.touch_several(Touch::Changed, Why::Behaviour, workspace, None, *rows);
+            moved += rows.rows;
+        }
+        self.desk.tell(&ledger).await?;
+        Ok(moved)
     }
 }

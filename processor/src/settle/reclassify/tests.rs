@@ -8,6 +8,7 @@ use object_store::memory::InMemory;
 use schemas::tables::Table;
 use schemas::time::{DAY, HOUR, SECOND};
 use schemas::{Click, ClickBuilder, Method};
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::*;
@@ -229,6 +230,63 @@ async fn killed_before_its_commit_nothing_has_changed_and_nothing_stays_behind()
     store.arm("clicks/_delta_log", 1, Fault::After);
     assert_eq!(later.reclassify(&all(), &mut |_| {}).await.unwrap().changed, 5);
     assert_eq!(named(&agents(&lake).await.0, "Slack of later").len(), 5);
+}
+
+/// What may have landed, or may yet, stays: a store behind a network may carry out what it has failed to answer.
+#[tokio::test]
+async fn what_surely_has_not_landed_is_given_back_and_nothing_else() {
+    use futures::TryStreamExt as _;
+    use object_store::ObjectStore as _;
+    let cases = [
+        ("memory:///lake", "restatements/_delta_log", 1),
+        ("memory:///lake", "clicks/_delta_log", 2),
+        ("file:///lake", "clicks/_delta_log", 1),
+    ];
+    for (root, place, left) in cases {
+        let store = FaultStore::new(Arc::new(InMemory::new()));
+        let root = Url::parse(root).unwrap();
+        let lake = Lake::with_store(Arc::new(store.clone()), root.clone(), LakeOptions::default()).unwrap();
+        append_rows(&lake, &batch(&rows(0, 10, 0, "default"))).await;
+        let (before, journals) = (agents(&lake).await, Arc::new(Journals::default()));
+        journals.set_final(UtcMicros(TEN + HOUR));
+        let files = async || {
+            let all: Vec<_> = store.list(Some(&"lake/clicks".into())).try_collect().await.unwrap();
+            all.iter().filter(|meta| meta.location.as_ref().ends_with(".parquet")).count()
+        };
+        let mut later = settler(&lake, true, &journals).await;
+        store.arm(place, 1, Fault::Before);
+        later.reclassify(&all(), &mut |_| {}).await.unwrap_err();
+        assert!(store.is_spent());
+        assert_eq!((files().await, agents(&lake).await), (left, before), "{root} {place}");
+        store.arm("clicks/_delta_log", 1, Fault::After);
+        assert_eq!(later.reclassify(&all(), &mut |_| {}).await.unwrap().changed, 5, "{root} {place}");
+        assert_eq!(files().await, left + 1, "{root} {place}");
+    }
+}
+
+#[tokio::test]
+async fn who_is_told_to_stop_leaves_nothing_behind() {
+    use futures::TryStreamExt as _;
+    use object_store::ObjectStore as _;
+    let (lake, store) = memory();
+    for n in 0..4u128 {
+        append_rows(&lake, &batch(&rows(10 * n, 2, 0, "default"))).await;
+    }
+    let before = agents(&lake).await;
+    let stop = CancellationToken::new();
+    let mut later = settler(&lake, true, &Arc::default()).await.until(stop.clone());
+    let stopped = later
+        .reclassify(&all(), &mut |looked| {
+            if looked.files == 2 {
+                stop.cancel()
+            }
+        })
+        .await
+        .unwrap_err();
+    assert!(matches!(stopped, SettleError::Stopped), "{stopped}");
+    let all: Vec<_> = store.list(Some(&"lake/clicks".into())).try_collect().await.unwrap();
+    assert_eq!(all.iter().filter(|meta| meta.location.as_ref().ends_with(".parquet")).count(), 4);
+    assert_eq!(agents(&lake).await, before);
 }
 
 /// As on a disk that gets full: what was made so far gives its room back.

@@ -39,7 +39,7 @@ use self::policy::Cuts;
 use self::work::{Expiring, Superseded};
 use super::desk::TRIES;
 use super::error::SettleError;
-use super::remake::{Parts, look, prepare, remake, swap_in};
+use super::remake::{Parts, look, or_give_back, prepare, remake, swap_in};
 use super::restate::{Ledger, Several, Touch};
 use super::settler::Settler;
 use crate::lake::{DataFile, TableHandle};
@@ -137,6 +137,7 @@ impl Settler {
                 }
                 (retained.days_left == 0).then(|| midnight(now.day() + 1))
             }
+            Err(SettleError::Stopped) => None,
             Err(error) => {
                 tracing::error!(%error, "rows older than their workspace keeps any can't be removed now");
                 Some(now.plus(TRY_AGAIN))
@@ -205,20 +206,21 @@ impl Settler {
         let end = midnight(day + 1);
         for _ in 0..TRIES {
             let clicks = &mut self.desk.clicks;
-            prepare(clicks, &work, &mut parts, &mut |_| {}).await?;
+            prepare(clicks, &work, &mut parts, (&mut |_| {}, &self.stop)).await?;
             if parts.changed().next().is_none() {
                 self.last_run.clean.extend(parts.paths().map(str::to_owned));
                 return Ok(false);
             }
-            self.desk.tell(&ledger(&parts)).await?;
+            let told = self.desk.tell(&ledger(&parts)).await;
+            or_give_back(told, &self.desk.clicks, &mut parts).await?;
             let clicks = &mut self.desk.clicks;
             let until = clicks.txn(RETAINED).unwrap_or(i64::MIN).max(end.0);
-            if swap_in(clicks, &parts, &[(RETAINED.to_owned(), until)]).await? {
+            if swap_in(clicks, &mut parts, &[(RETAINED.to_owned(), until)]).await? {
                 run.note(Table::Clicks, &parts);
                 return Ok(true);
             }
         }
-        Err(SettleError::Busy { tries: TRIES })
+        or_give_back(Err(SettleError::Busy { tries: TRIES }), &self.desk.clicks, &mut parts).await
     }
 
     /// Rows of the tables beside `clicks`; and what was said of earlier runs, which this one says too.
