@@ -1,4 +1,4 @@
-//! Whether anybody reads what clicks wait in: a topic's partitions by their leases, and journals, where they are the stream,
+//! Whether anybody reads what clicks wait in: a topic's partitions by their readers' words and leases, and journals, where they are the stream,
 //! by one lease for all of them, since one process brings all into the lake.
 //!
 //! ```text

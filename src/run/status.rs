@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ingest::journal::Lacking;
-use ingest::ports::{Coverage as _, JournalState, Reached, RegisteredJournal, Registry};
+use ingest::ports::{Coverage as _, JournalState, Reached, Reading, RegisteredJournal, Registry};
 use processor::import::{State, Summary, unfinished};
 use processor::lake::Lake;
 use processor::sample::rate_in_force;
@@ -103,10 +103,12 @@ impl TopicSource {
         Ok(reached.into_iter().map(&mut one).collect())
     }
 
-    /// The partitions that nobody reads, where they are shared: how far those go nobody tells either.
+    /// The partitions that no process tells it reads, and none has the lease of: how far those go nobody tells either.
     async fn unread(&self, store: &LinkStore) -> Result<Unread, StatusError> {
         let Some(generation) = store.generation(&self.topic).await.map_err(failed)? else { return Ok(Unread::Nothing) };
-        let unread = store.unheld(&generation.stream()).await.map_err(failed)?;
+        let mut unread = generation.read_less_than(Reading::Behind, &store.reached(&generation).await.map_err(failed)?);
+        let holders = store.holders(&generation.stream()).await.map_err(failed)?;
+        unread.retain(|number| !holders.contains_key(number));
         Ok(if unread.is_empty() { Unread::Nothing } else { Unread::Partitions(unread) })
     }
 }
@@ -139,19 +141,21 @@ impl StatusSource for Sources {
         let registered = self.store.journals().await.map_err(failed)?;
         let here = self.look(&registered).await;
         let journals = self.journals(&registered, &here, now);
-        // old leases say nothing where processes are told their shares by now, and bring in what comes
+        // a process that has just come or gone is no news while the lake is as far as usual
         let is_behind = freshness.complete_through.is_none_or(|through| now.since(through) > USUAL);
         let unread = match &self.topic {
             _ if !is_behind => Unread::Nothing,
             Some(topic) => topic.unread(&self.store).await?,
             None => Unread::of_journals(&self.store).await.map_err(failed)?,
         };
-        let stream = self.stream(&journals, &registered, (&here, &unread), now).await?;
         let held_back_by = registered.iter().filter(|known| is_silent(known, now)).min_by_key(|known| known.through);
         let troubles = [self.held_up.problem(Instant::now()), self.store.trouble().await.map_err(failed)?];
         // a source of logs holds up no click
         let (unseen, trouble): (Vec<_>, Vec<_>) =
             troubles.into_iter().flatten().partition(|why| why.starts_with(watch::SOURCE));
+        // where clicks are held up, or nobody reads, nobody knows what has come
+        let is_unknown = is_behind || !trouble.is_empty();
+        let stream = self.stream(&journals, &registered, (&here, is_unknown), now).await?;
         let sources = self.store.edge_sources().await.map_err(failed)?;
         let slowest = progress::slowest_silent(&sources, now, self.settle).filter(|_| self.has_edge());
         let source = slowest.map(|source| format!("source {}", source.name));
@@ -237,7 +241,7 @@ impl Sources {
         &self,
         journals: &[JournalStatus],
         registered: &[RegisteredJournal],
-        (here, unread): (&Here, &Unread),
+        (here, is_unknown): (&Here, bool),
         now: UtcMicros,
     ) -> Result<StreamStatus, StatusError> {
         let open = || journals.iter().zip(registered).filter(|(_, known)| known.state == JournalState::Open);
@@ -261,9 +265,7 @@ impl Sources {
         let lag_records = partitions.iter().map(|part| part.end.saturating_sub(part.next)).sum();
         // journals of other nodes are known by the topic alone
         let elsewhere = open().filter(|(_, known)| !here.contains_key(&known.id));
-        // where nobody reads, nobody knows what has come
-        let is_unknown = lag_records > 0 || *unread != Unread::Nothing;
-        let behind = elsewhere.filter(|_| is_unknown).map(|(_, known)| known.through);
+        let behind = elsewhere.filter(|_| is_unknown || lag_records > 0).map(|(_, known)| known.through);
         Ok(StreamStatus {
             backend: "fluvio".to_owned(),
             lag_records,

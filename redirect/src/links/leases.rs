@@ -130,18 +130,6 @@ impl LinkStore {
         };
         rows.iter().map(one).collect::<Result<_, sqlx::Error>>().doing(DOING)
     }
-
-    /// The partitions of a stream that were shared and that nobody holds now.
-    ///
-    /// # Errors
-    /// [`LinkError::Away`], [`LinkError::Database`].
-    pub async fn unheld(&self, stream: &str) -> Result<Vec<u32>, LinkError> {
-        const DOING: &str = "reading which partitions nobody holds";
-        let now = self.pools.now().await.doing(DOING)?;
-        let sql = "SELECT part FROM leases WHERE stream = $1 AND until <= $2 ORDER BY part";
-        let rows = self.pools.query(sql).bind(stream).bind(now.0).rows().await.doing(DOING)?;
-        rows.iter().map(|row: &Row| row.count("part")).collect::<Result<_, sqlx::Error>>().doing(DOING)
-    }
 }
 
 async fn write(tx: &mut Tx, claim: &Claim<'_>, decision: &Decision, until: UtcMicros) -> Result<(), sqlx::Error> {
