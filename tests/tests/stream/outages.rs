@@ -122,9 +122,19 @@ async fn a_journal_that_is_gone_with_its_machine_is_a_gap_and_a_healthy_one_is_n
     let elsewhere = Node::new(crate::binary(), "domains = [\"go.test\"]", &format!("{}\n{url}", rig.settings))?;
     let elsewhere = elsewhere.with_environment(vec![("HIGHWATER_LAKE", lake)]);
     let journals = journals_of(&elsewhere, "open")?;
-    let refused = elsewhere.cli(&["journal", "retire", &journals[0]])?;
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("is heard of") && said.contains("--force"), "{said}");
+    // not before each partition is known to be read can anybody be heard
+    let begun = Instant::now();
+    loop {
+        ensure!(begun.elapsed() < PATIENCE, "nobody is heard");
+        let refused = elsewhere.cli(&["journal", "retire", &journals[0]])?;
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.contains("--force"), "{said}");
+        if said.contains("is heard of") {
+            break;
+        }
+        assert!(said.contains("is not read up to its end"), "{said}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 
     rig.broker.turn(Knobs { away: true, ..Knobs::default() }).await?;
     clicks.more(300).await?;
