@@ -108,8 +108,11 @@ pub struct EdgeLogsStatus {
     pub queued: u64,
     /// Logs that could not be taken in.
     pub failed: u64,
-    /// Lines that wait for their event; late clicks are none.
+    /// Lines that wait for their event.
     pub waiting: u64,
+    /// Clicks that came when their time had been answered for, and wait: of journals that had been given up, and events made
+    /// elsewhere.
+    pub late: u64,
     /// Hours in which request ids of edge and origin don't meet, for an operator to decide.
     pub mismatched: Vec<MismatchedHour>,
     /// Hours for which an operator's word is being carried out.

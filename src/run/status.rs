@@ -348,10 +348,12 @@ impl Sources {
             _ => false,
         };
         let again = left.iter().filter(|log| is_due(&log.summary)).count();
+        let waiting = waiting(&arrivals).await.map_err(failed)?;
         Ok(EdgeLogsStatus {
             queued: self.store.queued_logs().await.map_err(failed)? + again as u64,
             failed: self.store.failed_logs().await.map_err(failed)?,
-            waiting: waiting(&arrivals).await.map_err(failed)?.lines,
+            waiting: waiting.lines,
+            late: waiting.late,
             mismatched: mismatched.into_iter().map(hour).collect(),
             deciding: deciding.collect(),
             sources: sources

@@ -73,7 +73,7 @@ async fn accepted(node: &Node, token: &str, query: &str, body: Vec<u8>) -> anyho
 
 /// Rows, distinct ids and sources, by code.
 async fn assert_exact(node: &Node, ledger: &Ledger) -> anyhow::Result<()> {
-    let settled = |status: &Value| status["edge_logs"]["waiting"] == 0;
+    let settled = |status: &Value| status["edge_logs"]["waiting"] == 0 && status["edge_logs"]["late"] == 0;
     node.wait_for("/v1/status", Duration::from_secs(90), settled).await?;
     let sql = "SELECT code, count(*) AS n, count(DISTINCT click_id) AS ids FROM clicks GROUP BY code ORDER BY code";
     let rows = node.json(&["sql", sql, "--format", "json"])?;

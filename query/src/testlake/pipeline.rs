@@ -77,6 +77,7 @@ pub(crate) fn status() -> Status {
             queued: 0,
             failed: 0,
             waiting: 0,
+            late: 0,
             mismatched: vec![],
             deciding: vec![],
             sources: vec![],
