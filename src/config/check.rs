@@ -7,6 +7,10 @@ use super::{Backend, Config, Partitions, Span, classify, edge_logs, places, priv
 /// The least lag that can be promised.
 const LEAST_LAG: Duration = Duration::from_secs(2);
 
+/// The shortest silence that a journal may be given up for: one of which all is well is heard of less than every ten seconds
+/// when nobody clicks.
+const LEAST_SILENCE: Duration = Duration::from_secs(60);
+
 /// The providers whose logs and headers are known.
 const PROVIDERS: &[&str] = &[
     "none",
@@ -41,6 +45,13 @@ pub(crate) fn problems(config: &Config) -> Vec<String> {
     sharing(config, &mut wrong);
     log_rules(config, &mut wrong);
     lag_rules(config, &mut wrong);
+    if config.journal.retire_after.0 < LEAST_SILENCE {
+        wrong.push(format!(
+            "journal.retire_after ({}) must be at least {}: journals of redirects that are well would be given up",
+            config.journal.retire_after,
+            Span(LEAST_SILENCE)
+        ));
+    }
     wrong.extend(places::problems(config));
     if config.journal.reserve >= config.journal.max_bytes {
         wrong.push(format!(
@@ -208,6 +219,13 @@ mod tests {
         let mut config = Config::default();
         change(&mut config);
         problems(&config).join("\n")
+    }
+
+    #[test]
+    fn a_journal_isn_t_given_up_for_a_short_silence() {
+        let after = |seconds| broken(|c| c.journal.retire_after = Span(Duration::from_secs(seconds)));
+        assert!(after(0).contains("journal.retire_after") && !after(59).is_empty());
+        assert_eq!(after(60), "");
     }
 
     #[test]

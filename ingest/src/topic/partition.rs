@@ -42,6 +42,8 @@ pub struct TopicPartition {
     end: watch::Sender<u64>,
     /// Asks for it while no task reads.
     asking: Option<AbortOnDropHandle<()>>,
+    /// Whether the last reading has failed.
+    is_ill: bool,
     is_over: bool,
 }
 
@@ -49,6 +51,8 @@ pub struct TopicPartition {
 #[derive(Debug)]
 struct Pulling {
     incoming: mpsc::Receiver<Pulled>,
+    /// Changes when it has heard from the broker.
+    heard: watch::Receiver<u64>,
     task: JoinHandle<Stopped>,
 }
 
@@ -67,7 +71,20 @@ impl TopicPartition {
     ) -> Self {
         let name = part.generation.partition(part.number);
         let (pulling, ready, end, asking) = (None, VecDeque::new(), watch::Sender::default(), None);
-        Self { name, part, cluster, health, present, pulling, ready, asked: 0, end, asking, is_over: false }
+        Self {
+            name,
+            part,
+            cluster,
+            health,
+            present,
+            pulling,
+            ready,
+            asked: 0,
+            end,
+            asking,
+            is_ill: false,
+            is_over: false,
+        }
     }
 
     /// What is ready from `from` on.
@@ -81,24 +98,30 @@ impl TopicPartition {
                 records.push(next);
             }
         }
-        match self.ready.front() {
-            Some(next) if records.is_empty() => Err(self.failed(io::Error::other(format!(
-                "the record at offset {} was written by a newer release: install that here too",
-                next.offset
+        match self.ready.front().map(|next| next.offset) {
+            Some(offset) if records.is_empty() => Err(self.failed(io::Error::other(format!(
+                "the record at offset {offset} was written by a newer release: install that here too"
             )))),
             _ => Ok(records),
         }
     }
 
-    fn failed(&self, source: io::Error) -> StreamError {
+    fn is_well(&mut self) {
+        self.is_ill = false;
+        self.health.well(&self.name);
+    }
+
+    fn failed(&mut self, source: io::Error) -> StreamError {
+        self.is_ill = true;
         self.health.ill(&self.name, &format!("partition {}: {source}", self.name));
         StreamError::Io { partition: self.name.clone(), source }
     }
 
     fn start(&mut self, from: u64) {
         let (out, incoming) = mpsc::channel(AHEAD);
+        let heard = self.end.subscribe();
         let puller = Puller::new(self.cluster.clone(), self.part.number, from, out, self.end.clone());
-        self.pulling = Some(Pulling { incoming, task: tokio::spawn(puller.run()) });
+        self.pulling = Some(Pulling { incoming, heard, task: tokio::spawn(puller.run()) });
     }
 
     /// Asks where the partition ends, unless that is being done: it is known when the answer has come.
@@ -127,6 +150,7 @@ impl TopicPartition {
             Ok(Stopped::BeyondEnd { end }) => {
                 let partition = self.name.clone();
                 let beyond = StreamError::BeyondEnd { partition, end, stored: from, way_out: WAY_OUT };
+                self.is_ill = true;
                 self.health.ill(&self.name, &beyond);
                 beyond
             }
@@ -168,8 +192,8 @@ impl Partition for TopicPartition {
             }
             let records = self.take(from, max_bytes)?;
             if let Some(last) = records.last() {
-                self.health.well(&self.name);
                 self.asked = last.offset + 1;
+                self.is_well();
                 return Ok(records);
             }
             if self.pulling.is_none() {
@@ -178,6 +202,11 @@ impl Partition for TopicPartition {
             let Some(pulling) = &mut self.pulling else { continue };
             let pulled = tokio::select! {
                 pulled = pulling.incoming.recv() => pulled,
+                Ok(()) = pulling.heard.changed(), if self.is_ill => {
+                    // whoever reads hears that it is well again, though nothing comes
+                    self.is_well();
+                    return Ok(Vec::new());
+                }
                 () = another(&mut self.present) => continue,
             };
             match pulled {
@@ -260,7 +289,8 @@ mod tests {
     /// What a broker is about to send, in place of a connection.
     fn pulling(partition: &mut TopicPartition) -> mpsc::Sender<Pulled> {
         let (out, incoming) = mpsc::channel(AHEAD);
-        partition.pulling = Some(Pulling { incoming, task: tokio::spawn(std::future::pending()) });
+        let heard = partition.end.subscribe();
+        partition.pulling = Some(Pulling { incoming, heard, task: tokio::spawn(std::future::pending()) });
         out
     }
 

@@ -138,10 +138,11 @@ impl Puller {
 
     /// Compares with where the partition begins and ends.
     fn begin(&mut self, extent: Extent) -> Option<Over> {
-        self.end.send_replace(extent.end);
         if self.next > extent.end {
             return Some(Over::Stopped(Stopped::BeyondEnd { end: extent.end }));
         }
+        // heard of as well: it can be read
+        self.end.send_replace(extent.end);
         if self.next < extent.begin {
             let (from, to) = (self.next, extent.begin);
             tracing::error!(

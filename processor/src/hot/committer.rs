@@ -334,7 +334,7 @@ impl Committer {
                     slot.read_again();
                 }
             }
-            News::End(end) => slot.end = slot.end.max(end),
+            News::End(end) => slot.goes_to(end),
             News::Sealed(end) => slot.sealed_at = Some(end),
             News::Failing(reason) => slot.failing = Some(reason),
             News::Drained => {}

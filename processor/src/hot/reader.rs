@@ -59,7 +59,7 @@ pub(super) struct Message {
 pub(super) enum News {
     /// Records, their part of the budget, and the partition's end as far as known.
     Batch(Batch, OwnedSemaphorePermit, u64),
-    /// The partition's end, while there is no room for what has been read.
+    /// The partition's end, while there is no room for what has been read, or as nothing comes after a failure that is over.
     End(u64),
     /// There is no record after this position, and there never will be.
     Sealed(u64),
@@ -129,7 +129,7 @@ impl Reader {
         let mut next = seat.from;
         let mut until: Option<Until> = None;
         let mut is_done = false;
-        let mut nag = Nag::default();
+        let (mut nag, mut is_failing) = (Nag::default(), false);
         loop {
             if until.is_some_and(|until| is_done || until.is_reached(next)) {
                 self.tell(seat, News::Drained).await;
@@ -149,9 +149,14 @@ impl Reader {
                     is_done = self.partition.is_sealed();
                     if is_done {
                         self.tell(seat, News::Sealed(next)).await;
-                    } else {
-                        tokio::time::sleep(NOTHING).await;
+                        continue;
                     }
+                    // what is idle may never tell otherwise that it can be read again
+                    if std::mem::take(&mut is_failing) {
+                        let end = self.end().await.unwrap_or(next);
+                        self.tell(seat, News::End(end)).await;
+                    }
+                    tokio::time::sleep(NOTHING).await;
                 }
                 Step::Records(records) => {
                     let to = behind(next, &records);
@@ -163,6 +168,7 @@ impl Reader {
                     }
                     next = to;
                     nag.over();
+                    is_failing = false;
                 }
                 Step::Failed(failure) => {
                     match nag.tell(Instant::now()) {
@@ -170,6 +176,7 @@ impl Reader {
                         Some(Tell::Still) => error!(partition = self.partition.name(), %failure, "still can't read on"),
                         None => {}
                     }
+                    is_failing = true;
                     self.tell(seat, News::Failing(failure.to_string())).await;
                     if until.is_some() {
                         self.tell(seat, News::Drained).await;
@@ -334,6 +341,55 @@ mod tests {
         assert_eq!(told().await, (end, true));
         drop(seats);
         reading.await.unwrap();
+    }
+
+    /// Fails once, and then nothing comes, ever.
+    #[derive(Debug)]
+    struct Idle {
+        has_failed: bool,
+    }
+
+    #[async_trait::async_trait]
+    impl Partition for Idle {
+        fn name(&self) -> &str {
+            "idle"
+        }
+
+        async fn read(&mut self, _: u64, _: usize) -> Result<Vec<Record>, StreamError> {
+            if std::mem::replace(&mut self.has_failed, true) {
+                return Ok(Vec::new());
+            }
+            Err(StreamError::Io { partition: "idle".into(), source: std::io::ErrorKind::ConnectionRefused.into() })
+        }
+
+        async fn end(&mut self) -> Result<u64, StreamError> {
+            Ok(0)
+        }
+
+        fn is_sealed(&self) -> bool {
+            false
+        }
+    }
+
+    #[tokio::test]
+    async fn an_idle_partition_that_can_be_read_again_is_told() {
+        let ((_seats, of), (out, mut news)) = (watch::channel(Seat { number: 0, from: 0 }), mpsc::channel(4));
+        let reader = Reader {
+            slot: 0,
+            partition: Box::new(Idle { has_failed: false }),
+            enrich: Arc::new(Plain),
+            shedder: Arc::new(Mutex::new(Shedder::new(Arc::default()))),
+            out,
+            seats: of,
+            budget: Arc::new(Semaphore::new(1)),
+            budget_permits: 1,
+            cancel: CancellationToken::new(),
+        };
+        let reading = tokio::spawn(reader.run());
+        let mut next = async || news.recv().await.map(|message| message.news);
+        assert!(matches!(next().await, Some(News::Failing(_))));
+        assert!(matches!(next().await, Some(News::End(0))), "it is well again");
+        reading.abort();
     }
 
     #[test]

@@ -155,6 +155,11 @@ impl Slot {
         }
     }
 
+    /// Takes note of where the partition ends, as a reader says that is well.
+    pub(super) fn goes_to(&mut self, end: u64) {
+        (self.end, self.failing) = (self.end.max(end), None);
+    }
+
     /// Takes in records that follow those it has; anything else is a fault of the reader and asks for a new reading.
     pub(super) fn take(&mut self, batch: Batch, permit: OwnedSemaphorePermit, end: u64) -> bool {
         if batch.from != self.buffered_to() {

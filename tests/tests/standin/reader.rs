@@ -68,14 +68,22 @@ async fn reading(standin: &StandIn, folder: &Path) -> Box<dyn Partition> {
 }
 
 /// More records come, and it is known though nothing is taken; nothing is missed or read twice for it.
-async fn more(mut reader: Box<dyn Partition>, standin: &StandIn) {
+async fn more(reader: Box<dyn Partition>, standin: &StandIn) {
+    more_from(reader, standin, 1).await;
+}
+
+/// As [`more`], of a reader that has taken all before `next`.
+async fn more_from(mut reader: Box<dyn Partition>, standin: &StandIn, mut next: u64) {
     let producer = producer(&connect(&standin.address()).await, settings()).await;
     add(&producer, MEANWHILE).await;
     goes_to(&mut *reader, BEFORE + MEANWHILE).await;
-    let mut next = 1;
     while next < BEFORE + MEANWHILE {
         // a connection that is lost is told once
         let Ok(taken) = within(reader.read(next, 1)).await else { continue };
+        // and that it is well again
+        if taken.is_empty() {
+            continue;
+        }
         assert_eq!(taken.iter().map(|record| record.offset).collect::<Vec<_>>(), [next]);
         next += 1;
     }
@@ -109,4 +117,25 @@ async fn and_when_the_broker_was_away() {
     tokio::time::sleep(Duration::from_secs(4)).await;
     let standin = StandIn::start(options).await.unwrap();
     more(reader, &standin).await;
+}
+
+/// A partition of which nothing comes has no record to tell by that it can be read again.
+#[tokio::test(flavor = "multi_thread")]
+async fn that_an_idle_partition_can_be_read_again_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let standin = StandIn::start(Options::new(folder.path().join("broker"))).await.unwrap();
+    let mut reader = reading(&standin, folder.path()).await;
+    for offset in 1..BEFORE {
+        take(&mut *reader, offset).await;
+    }
+    let options = standin.stop().await.unwrap();
+    within(reader.read(BEFORE, 1)).await.unwrap_err();
+    let standin = StandIn::start(options).await.unwrap();
+    within(async {
+        while reader.read(BEFORE, 1).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    more_from(reader, &standin, BEFORE).await;
 }
