@@ -26,9 +26,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 const NEVER: Duration = Duration::from_secs(3_600);
 /// So many times what can be done is offered.
 const TIMES: f64 = 4.0;
-/// Clicks that what can be done is measured with, and how fast they are sent.
-const MEASURED: u64 = 30_000;
-const FAST: f64 = 10_000.0;
 
 /// Each way that clicks go, and each bound, whose name contains `only`.
 pub(crate) async fn run(setup: &Setup, lasts: Duration, only: &str, table: &mut Table) -> Result<()> {
@@ -78,7 +75,8 @@ async fn one(setup: &Setup, way: Way, bound: Bound, lasts: Duration, table: &mut
 /// Clicks a second that the processor brings in when nothing is sampled, and more come than it can.
 async fn capacity(setup: &Setup, way: Way, bound: Bound) -> Result<f64> {
     let mut pair = Pair::start(setup, way, bound, NEVER).await?;
-    let clicks = tokio::spawn(Load::start(pair.redirect.redirect, FAST, MEASURED).wait());
+    let (measured, fast) = bound.measured();
+    let clicks = tokio::spawn(Load::start(pair.redirect.redirect, fast, measured).wait());
     let mut first = pair.landed().await?;
     while first == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
